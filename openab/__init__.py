@@ -1,0 +1,1 @@
+"""openab: the broker that joins chat threads to coding agents."""

@@ -1,0 +1,57 @@
+"""A type per kind of id, and the references that are made of them.
+
+Platform ids (Discord snowflakes) are decimal strings end to end: they do not fit a float, and
+nothing but the channel's adapter may look inside them, except for their order (`snowflake`).
+"""
+
+from dataclasses import dataclass
+from typing import NewType
+
+#: A chat network's name, for instance `discord`.
+ChannelName = NewType("ChannelName", str)
+#: The bot's own user id on a channel.
+AccountId = NewType("AccountId", str)
+#: An id made by the chat network: message, user, thread, channel, role, interaction.
+PlatformId = NewType("PlatformId", str)
+#: A row of `conversations`.
+ConversationId = NewType("ConversationId", str)
+#: A row of `turns`.
+TurnId = NewType("TurnId", str)
+#: A row of `deliveries`.
+DeliveryId = NewType("DeliveryId", str)
+#: `channel:account:conversation[:agent]`.
+SessionKey = NewType("SessionKey", str)
+#: One life of a broker process.
+WorkerId = NewType("WorkerId", str)
+#: One life of an agent host.
+Incarnation = NewType("Incarnation", str)
+#: The id an agent gave to its session.
+AcpSessionId = NewType("AcpSessionId", str)
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationRef:
+    """Where people talk. Identity is (channel, account, conversation_id); the parent is a fact about it."""
+
+    channel: ChannelName
+    account: AccountId
+    conversation_id: PlatformId
+    parent_conversation_id: PlatformId | None = None
+
+    def session_key(self, agent: str | None = None) -> SessionKey:
+        """The key of the session that `agent` (None: the default agent) has here."""
+        key = f"{self.channel}:{self.account}:{self.conversation_id}"
+        return SessionKey(f"{key}:{agent}" if agent else key)
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRef:
+    """One message on the chat network: the channel or thread it stands in, and its id there."""
+
+    conversation_id: PlatformId
+    message_id: PlatformId
+
+
+def snowflake(value: str) -> int:
+    """The ordering number of a platform id (Discord: 42 bits of milliseconds, then a counter)."""
+    return int(value)

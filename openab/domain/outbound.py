@@ -1,0 +1,67 @@
+"""What openab says: the one place where message bodies are made.
+
+A body names at most one user who may be pinged; everything else in its text is inert because the
+adapter sends an explicit `allowed_mentions` with every body. Presentation messages (placeholder,
+notices) are silent and begin with `-# `, which marks them as never being input for a bot.
+"""
+
+import hashlib
+from dataclasses import dataclass
+
+from openab.domain.ids import PlatformId
+
+#: Discord's small-text marker; with the silent flag it marks a presentation message.
+PRESENTATION_PREFIX = "-# "
+
+
+@dataclass(frozen=True, slots=True)
+class Button:
+    """A button under a message; `custom_id` is at most 100 characters."""
+
+    custom_id: str
+    label: str
+    #: secondary | primary | success | danger
+    style: str = "secondary"
+
+
+@dataclass(frozen=True, slots=True)
+class MessageBody:
+    """A complete message as it is owed. Equal bodies under one nonce are the same message."""
+
+    content: str
+    #: The only user whom this body may ping.
+    mention: PlatformId | None = None
+    #: The message this one replies to; it pings its author only if `mention` names them.
+    reply_to: PlatformId | None = None
+    #: SUPPRESS_NOTIFICATIONS: it makes no sound (create only).
+    silent: bool = False
+    buttons: tuple[Button, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """The normalised digest: how a message is recognised though Discord trims its text."""
+        return content_digest(self.content)
+
+
+def content_digest(content: str) -> str:
+    """A digest that survives what Discord does to a text: white space at line and text ends is trimmed."""
+    lines = (line.rstrip() for line in content.replace("\r\n", "\n").strip().split("\n"))
+    return hashlib.sha256("\n".join(lines).encode("utf-8", "replace")).hexdigest()[:32]
+
+
+def presentation_body(text: str, buttons: tuple[Button, ...] = ()) -> MessageBody:
+    """A placeholder or a notice: silent, pings nobody, marked with the presentation prefix."""
+    marked = text if text.startswith(PRESENTATION_PREFIX) else PRESENTATION_PREFIX + text
+    return MessageBody(content=marked, silent=True, buttons=buttons)
+
+
+def answer_body(
+    text: str, *, mention: PlatformId | None = None, reply_to: PlatformId | None = None
+) -> MessageBody:
+    """A part of a final answer; `text` is neutralised already, so that only `mention` can ping."""
+    return MessageBody(content=text, mention=mention, reply_to=reply_to)
+
+
+def is_presentation(content: str, *, silent: bool) -> bool:
+    """Whether a bot's message is a presentation message of an openab, and so never input."""
+    return silent and content.startswith(PRESENTATION_PREFIX)

@@ -1,0 +1,1 @@
+"""What adapters promise: one small protocol a file."""
