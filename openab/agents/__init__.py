@@ -1,0 +1,1 @@
+"""Where the work is done: adapters for coding agents."""

@@ -1,0 +1,1 @@
+"""Speaks the Agent Client Protocol with an agent over its pipes."""

@@ -1,0 +1,1 @@
+"""Owns agent processes and their journals; the agent port's implementation."""

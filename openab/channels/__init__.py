@@ -1,0 +1,1 @@
+"""Where people are: one adapter per chat network."""

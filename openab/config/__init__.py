@@ -1,0 +1,1 @@
+"""The configuration file: its model, and every mistake in it at once."""

@@ -1,0 +1,1 @@
+"""The control plane: durable, decides; every step is one transaction."""

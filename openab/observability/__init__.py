@@ -1,0 +1,1 @@
+"""What the broker tells about itself: logs and metrics."""

@@ -1,0 +1,1 @@
+"""The presentation plane: disposable, shows the work, decides nothing."""

@@ -1,0 +1,1 @@
+"""Who talks to whom: conversations, sessions and bindings."""

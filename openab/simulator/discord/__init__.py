@@ -1,0 +1,1 @@
+"""The loopback Discord: REST and gateway over real sockets, faults by script."""

@@ -1,0 +1,1 @@
+"""Text rules that both planes use; pure."""

@@ -1,0 +1,1 @@
+"""The read-only window: health, metrics and status pages."""
