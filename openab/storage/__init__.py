@@ -1,1 +1,1 @@
-"""The only place that knows SQL: one schema, a module per table, both dialects."""
+"""The only place that knows SQL: a module per table, or per tight pair."""

@@ -1,0 +1,273 @@
+"""Every table. The same schema on SQLite and PostgreSQL.
+
+Columns named `*_at` and `*_until` are UTC moments read from the database's own clock. Text that
+came from an agent or a person is `RawText` (bytes), since NUL and lone surrogates do arrive.
+"""
+
+import sqlalchemy as sa
+
+from openab.domain.delivery import DeliveryKind, DeliveryState, Purpose
+from openab.domain.turn import Outcome, TurnSource, TurnState
+from openab.storage.types import JsonDocument, RawText, UtcDateTime, one_of
+
+#: What this code needs; `openab db check` compares it with the database's alembic revision.
+SCHEMA_REVISION = "0001"
+
+metadata = sa.MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+#: One row: which database this is. Part of a session's name at an agent host.
+database = sa.Table(
+    "database",
+    metadata,
+    sa.Column("id", sa.String(36), primary_key=True),
+    sa.Column("created_at", UtcDateTime, nullable=False),
+)
+
+accounts = sa.Table(
+    "accounts",
+    metadata,
+    sa.Column("channel", sa.String(32), primary_key=True),
+    sa.Column("account", sa.String(32), primary_key=True),
+    sa.Column("name", RawText, nullable=False),
+    #: The greatest message id that was committed to the inbox.
+    sa.Column("intake_mark", sa.String(32)),
+    sa.Column("identify_day", sa.String(10)),
+    sa.Column("identify_count", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("invalid_window_at", UtcDateTime),
+    sa.Column("invalid_count", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("command_digest", sa.String(64)),
+    sa.Column("last_outbound_at", UtcDateTime),
+)
+
+conversations = sa.Table(
+    "conversations",
+    metadata,
+    sa.Column("id", sa.String(32), primary_key=True),
+    sa.Column("channel", sa.String(32), nullable=False),
+    sa.Column("account", sa.String(32), nullable=False),
+    sa.Column("conversation_id", sa.String(32), nullable=False),
+    sa.Column("parent_conversation_id", sa.String(32)),
+    #: channel | thread | dm
+    sa.Column("place", sa.String(16), nullable=False),
+    sa.Column("lease_owner", sa.String(64)),
+    #: Boot id, device and inode of the owner's lock file: how its death can be proved.
+    sa.Column("lease_proof", sa.String(128)),
+    sa.Column("lease_until", UtcDateTime),
+    sa.Column("epoch", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("next_seq", sa.BigInteger, nullable=False, server_default="1"),
+    #: We own the thread, or have posted in it.
+    sa.Column("is_involved", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("has_other_bot", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("bot_turns", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("last_bot_author", sa.String(32)),
+    #: The newest message id known here, whoever wrote it.
+    sa.Column("last_message_id", sa.String(32)),
+    #: Set when the network said that the conversation is gone.
+    sa.Column("closed_at", UtcDateTime),
+    sa.Column("created_at", UtcDateTime, nullable=False),
+    sa.UniqueConstraint("channel", "account", "conversation_id"),
+    sa.Index(None, "account", "lease_until"),
+)
+
+inbox = sa.Table(
+    "inbox",
+    metadata,
+    sa.Column("account", sa.String(32), primary_key=True),
+    #: message | interaction | reaction
+    sa.Column("kind", sa.String(16), primary_key=True),
+    sa.Column("event_key", sa.String(64), primary_key=True),
+    sa.Column("conversation_id", sa.String(32), nullable=False),
+    sa.Column("author_id", sa.String(32), nullable=False),
+    #: turn | command | ignored | refused | handoff | echo
+    sa.Column("disposition", sa.String(16), nullable=False),
+    #: The reason word of the verdict.
+    sa.Column("reason", sa.String(64), nullable=False),
+    sa.Column("turn_id", sa.String(32)),
+    sa.Column("seen_at", UtcDateTime, nullable=False),
+    sa.Index(None, "seen_at"),
+)
+
+sessions = sa.Table(
+    "sessions",
+    metadata,
+    sa.Column("session_key", sa.String(200), primary_key=True),
+    sa.Column("channel", sa.String(32), nullable=False),
+    sa.Column("account", sa.String(32), nullable=False),
+    sa.Column(
+        "conversation",
+        sa.String(32),
+        sa.ForeignKey("conversations.id"),
+        nullable=False,
+        index=True,
+    ),
+    sa.Column("epoch", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("agent", sa.String(64), nullable=False),
+    sa.Column("working_dir", RawText, nullable=False),
+    sa.Column("acp_session_id", RawText),
+    sa.Column("incarnation", sa.String(64)),
+    sa.Column("config_options", JsonDocument),
+    sa.Column("generation", sa.Integer, nullable=False, server_default="1"),
+    sa.Column("created_at", UtcDateTime, nullable=False),
+    sa.Column("last_activity_at", UtcDateTime, nullable=False),
+    sa.Index(None, "account", "last_activity_at"),
+)
+
+turns = sa.Table(
+    "turns",
+    metadata,
+    sa.Column("id", sa.String(32), primary_key=True),
+    sa.Column("account", sa.String(32), nullable=False),
+    sa.Column("conversation", sa.String(32), sa.ForeignKey("conversations.id"), nullable=False),
+    sa.Column("session_key", sa.String(200), sa.ForeignKey("sessions.session_key"), nullable=False),
+    sa.Column("seq", sa.BigInteger, nullable=False),
+    #: The snowflake that orders turns: of the first message or interaction.
+    sa.Column("order_key", sa.BigInteger, nullable=False),
+    sa.Column("idempotency_key", sa.String(128), nullable=False, unique=True),
+    sa.Column("state", sa.String(16), one_of("state", TurnState), nullable=False),
+    sa.Column("outcome", sa.String(16), one_of("outcome", Outcome, nullable=True)),
+    sa.Column("source", sa.String(16), one_of("source", TurnSource), nullable=False),
+    #: The messages that became this turn: a list of {sender record, text, ...}.
+    sa.Column("batch", JsonDocument, nullable=False),
+    #: Who asked (the last message's author) and what they wrote it in.
+    sa.Column("requester_id", sa.String(32), nullable=False),
+    sa.Column("requester_name", RawText, nullable=False),
+    sa.Column("requester_is_bot", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("trigger_conversation_id", sa.String(32), nullable=False),
+    sa.Column("trigger_message_id", sa.String(32), nullable=False),
+    #: The delivery that opens this turn's thread, where it needs one.
+    sa.Column("thread_delivery", sa.String(32)),
+    sa.Column("attempt", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("step", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("incarnation", sa.String(64)),
+    sa.Column("cancel_requested_at", UtcDateTime),
+    sa.Column("cancelled_by", RawText),
+    #: The raw answer, exactly as the agent gave it, joined.
+    sa.Column("raw", RawText),
+    sa.Column("stop_reason", RawText),
+    sa.Column("error", JsonDocument),
+    sa.Column("not_before", UtcDateTime),
+    sa.Column("created_at", UtcDateTime, nullable=False),
+    sa.Column("started_at", UtcDateTime),
+    sa.Column("answered_at", UtcDateTime),
+    sa.Column("settled_at", UtcDateTime),
+    sa.UniqueConstraint("conversation", "seq"),
+    sa.Index(
+        "uq_turns_running_session",
+        "session_key",
+        unique=True,
+        sqlite_where=sa.text("state = 'running'"),
+        postgresql_where=sa.text("state = 'running'"),
+    ),
+    sa.Index(
+        "ix_turns_open",
+        "account",
+        "conversation",
+        sqlite_where=sa.text("state IN ('queued', 'running', 'answered')"),
+        postgresql_where=sa.text("state IN ('queued', 'running', 'answered')"),
+    ),
+    sa.CheckConstraint(
+        "state NOT IN ('answered', 'done', 'failed', 'interrupted') OR outcome IS NOT NULL",
+        name="outcome_when_ended",
+    ),
+)
+
+turn_log = sa.Table(
+    "turn_log",
+    metadata,
+    sa.Column("turn_id", sa.String(32), sa.ForeignKey("turns.id"), primary_key=True),
+    sa.Column("n", sa.Integer, primary_key=True),
+    #: The constant event name, the same word as in the logs.
+    sa.Column("event", sa.String(64), nullable=False),
+    sa.Column("detail", JsonDocument, nullable=False),
+    sa.Column("at", UtcDateTime, nullable=False),
+)
+
+streams = sa.Table(
+    "streams",
+    metadata,
+    sa.Column("turn_id", sa.String(32), sa.ForeignKey("turns.id"), primary_key=True),
+    sa.Column("account", sa.String(32), nullable=False),
+    sa.Column("phase", sa.String(32), nullable=False),
+    #: The last committed event position of this incarnation.
+    sa.Column("position", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("last_progress_at", UtcDateTime),
+    sa.Column("last_sign_at", UtcDateTime),
+    #: Tool calls seen, last state each: [{id, title, kind, status}].
+    sa.Column("tools", JsonDocument, nullable=False),
+    #: Emoji that may stand on the trigger (written before each add, shortened after each removal).
+    sa.Column("reactions_shown", JsonDocument, nullable=False),
+    #: The emoji that should stand there alone; null: none.
+    sa.Column("reaction_wished", sa.String(64)),
+    #: When the two must be made equal; null: they are, or it was given up.
+    sa.Column("reaction_due_at", UtcDateTime),
+    sa.Column("reaction_tries", sa.Integer, nullable=False, server_default="0"),
+    sa.Index(None, "account", "reaction_due_at"),
+)
+
+stream_segments = sa.Table(
+    "stream_segments",
+    metadata,
+    sa.Column("turn_id", sa.String(32), sa.ForeignKey("turns.id"), primary_key=True),
+    sa.Column("n", sa.Integer, primary_key=True),
+    #: The fold's input for this stretch: text exactly as it came.
+    sa.Column("text", RawText, nullable=False),
+)
+
+deliveries = sa.Table(
+    "deliveries",
+    metadata,
+    sa.Column("id", sa.String(32), primary_key=True),
+    sa.Column("account", sa.String(32), nullable=False),
+    sa.Column("conversation", sa.String(32), sa.ForeignKey("conversations.id"), nullable=False),
+    sa.Column("turn_id", sa.String(32), sa.ForeignKey("turns.id"), index=True),
+    #: Makes it single: `turn:ID:final:2:v1`, `thread:MESSAGE`, ...
+    sa.Column("key", sa.String(200), nullable=False, unique=True),
+    sa.Column("kind", sa.String(16), one_of("kind", DeliveryKind), nullable=False),
+    sa.Column("purpose", sa.String(16), one_of("purpose", Purpose), nullable=False),
+    #: The order within the conversation.
+    sa.Column("ordinal", sa.BigInteger, nullable=False),
+    sa.Column("part", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("version", sa.Integer, nullable=False, server_default="1"),
+    sa.Column("state", sa.String(16), one_of("state", DeliveryState), nullable=False),
+    #: The turn is settled only after this row is.
+    sa.Column("is_owed", sa.Boolean, nullable=False, server_default=sa.true()),
+    sa.Column("body", RawText, nullable=False),
+    sa.Column("digest", sa.String(64), nullable=False),
+    sa.Column("nonce", sa.String(25), nullable=False),
+    #: Of an edit or delete: the message; of a thread: the message that it hangs on.
+    sa.Column("target_conversation_id", sa.String(32)),
+    sa.Column("target_id", sa.String(32)),
+    #: Of a create: the message's id on the network, once known.
+    sa.Column("platform_id", sa.String(32)),
+    #: It was created, and has been deleted since by somebody.
+    sa.Column("is_gone", sa.Boolean, nullable=False, server_default=sa.false()),
+    #: The newest message id known in the conversation before the first try.
+    sa.Column("anchor", sa.String(32)),
+    sa.Column("first_try_at", UtcDateTime),
+    sa.Column("last_try_at", UtcDateTime),
+    sa.Column("tries", sa.Integer, nullable=False, server_default="0"),
+    #: Some earlier try's outcome was unknown, so a later refusal is not definite.
+    sa.Column("had_doubt", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("not_before", UtcDateTime),
+    sa.Column("dead_reason", sa.String(32)),
+    sa.Column("dead_detail", RawText),
+    sa.Column("created_at", UtcDateTime, nullable=False),
+    sa.Column("settled_at", UtcDateTime),
+    sa.UniqueConstraint("account", "platform_id"),
+    sa.Index(
+        "ix_deliveries_open",
+        "account",
+        "conversation",
+        "ordinal",
+        sqlite_where=sa.text("state IN ('pending', 'sending', 'unknown')"),
+        postgresql_where=sa.text("state IN ('pending', 'sending', 'unknown')"),
+    ),
+)
