@@ -1,0 +1,40 @@
+"""The scripted agent's small language."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openab.simulator.agent import kind_title_seconds, parse_steps
+
+
+def test_steps_are_played_in_the_order_in_which_they_are_written() -> None:
+    text = "please [[say=a\\nb]] then [[tool=execute:cargo test:2.0]] and [[hang]]"
+    assert parse_steps(text) == [
+        ("say", "a\nb"),
+        ("tool", "execute:cargo test:2.0"),
+        ("hang", ""),
+    ]
+
+
+@given(st.lists(st.tuples(st.sampled_from(["say", "think"]), st.text())))
+def test_a_script_carries_any_text(steps: list[tuple[str, str]]) -> None:
+    assert parse_steps(f"[[script={json.dumps(steps)}]] tail") == steps
+
+
+def test_an_output_directive_is_text_and_no_step() -> None:
+    assert parse_steps("[[handoff:123]] hello") == []
+
+
+@pytest.mark.parametrize(
+    ("value", "parts"),
+    [
+        ("execute:cargo test:2.0", ("execute", "cargo test", 2.0)),
+        ("execute:rm -rf", ("execute", "rm -rf", 0.0)),
+        ("read:C:/x:1", ("read", "C:/x", 1.0)),
+        ("fetch:http://example.org", ("fetch", "http://example.org", 0.0)),
+    ],
+)
+def test_a_tool_may_name_its_seconds(value: str, parts: tuple[str, str, float]) -> None:
+    assert kind_title_seconds(value) == parts
