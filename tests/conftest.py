@@ -1,0 +1,93 @@
+"""What every test gets: the loopback guard, the leak check, Hypothesis profiles, empty databases."""
+
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from tests import leaks, loopback, postgres
+
+_RUN_FOLDER = "OPENAB_TEST_RUN_FOLDER"
+_RUN_OWNER = "OPENAB_TEST_RUN_OWNER"
+
+# Two busy cores make any deadline a coin toss; pytest's own time-out bounds a test.
+settings.register_profile("quick", deadline=None, max_examples=60, print_blob=True)
+settings.register_profile(
+    "ci", parent=settings.get_profile("quick"), suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("thorough", parent=settings.get_profile("ci"), max_examples=2_000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if "CI" in os.environ else "quick"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    loopback.install()
+    if not hasattr(config, "workerinput"):
+        # Workers inherit both: the server of a run belongs to the process that began it.
+        os.environ[_RUN_FOLDER] = tempfile.mkdtemp(prefix="openab-tests-")
+        os.environ[_RUN_OWNER] = str(os.getpid())
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        shutil.rmtree(os.environ.pop(_RUN_FOLDER, ""), ignore_errors=True)
+
+
+def pytest_report_header() -> str:
+    return postgres.describe()
+
+
+@pytest.fixture(autouse=True)
+def _leaves_nothing_behind(request: pytest.FixtureRequest) -> Iterator[None]:
+    loopback.refused.clear()
+    if request.node.get_closest_marker("asyncio"):
+        request.getfixturevalue("_leaves_no_task")
+    children, threads = leaks.children(), set(threading.enumerate())
+    yield
+    left = leaks.children_left(children) + leaks.threads_left(threads)
+    assert not left, f"the test left something running: {left}"
+    assert not loopback.refused, f"the test tried to leave this machine: {loopback.refused}"
+
+
+@pytest.fixture
+async def _leaves_no_task() -> AsyncIterator[None]:
+    yield
+    left = await leaks.tasks_left()
+    assert not left, f"the test left tasks running: {left}"
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> str:
+    """The address of a PostgreSQL's maintenance database, for whoever makes databases."""
+    return postgres.server_address(Path(os.environ[_RUN_FOLDER]), int(os.environ[_RUN_OWNER]))
+
+
+@pytest.fixture
+async def postgres_address(postgres_server: str) -> AsyncIterator[str]:
+    """An empty PostgreSQL database of this test's own, as SQLAlchemy's asynchronous engine wants it."""
+    address = await postgres.create_database(postgres_server)
+    yield postgres.for_sqlalchemy(address)
+    left = await postgres.connections_left(address, postgres_server)
+    await postgres.drop_database(address, postgres_server)
+    assert not left, f"the test left {left} database connections open"
+
+
+@pytest.fixture
+def sqlite_address(tmp_path: Path) -> Iterator[str]:
+    """An SQLite database of this test's own that does not exist yet, as SQLAlchemy wants it."""
+    folder = tmp_path / "database"
+    folder.mkdir(mode=0o700)
+    yield f"sqlite+aiosqlite:///{folder / 'openab.sqlite3'}"
+    left = leaks.open_files_left(folder)
+    assert not left, f"the test left its database open: {left}"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database_address(request: pytest.FixtureRequest) -> str:
+    """An empty database of each dialect in turn, as SQLAlchemy's asynchronous engine wants it."""
+    address: str = request.getfixturevalue(f"{request.param}_address")
+    return address

@@ -1,0 +1,113 @@
+"""A real PostgreSQL for the tests: one server a run, an empty database for each test that asks."""
+
+import fcntl
+import os
+import secrets
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+import asyncpg
+
+from tests.postgres_server import START_SECONDS, UNPRIVILEGED, URL_VARIABLE, NoPostgres
+
+_REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+def describe() -> str:
+    """One line for the terminal: which server the tests use, and as whom it runs."""
+    if URL_VARIABLE in os.environ:
+        return f"postgres: the server that {URL_VARIABLE} names"
+    who = f"the user `{UNPRIVILEGED}`" if os.geteuid() == 0 else "you"
+    return f"postgres: from the wheel, started when a test asks for it, run as {who}"
+
+
+def server_address(run_folder: Path, owner_pid: int) -> str:
+    """The address of this run's server. Starts it if no process of the run has; it ends with the owner."""
+    given = os.environ.get(URL_VARIABLE)
+    if given:
+        return given
+    published = run_folder / "address"
+    with _locked(run_folder / "lock"):
+        if not published.exists():
+            published.write_text(_start_keeper(run_folder, owner_pid))
+        return published.read_text()
+
+
+async def create_database(server: str, template: str | None = None) -> str:
+    """Make a database of its own name, empty or copied from `template`; returns its address."""
+    name = f"openab_test_{secrets.token_hex(6)}"
+    suffix = f' TEMPLATE "{template}"' if template else ""
+    await _execute(server, f'CREATE DATABASE "{name}"{suffix}')
+    return urlunsplit(urlsplit(server)._replace(path=f"/{name}"))
+
+
+async def drop_database(address: str, server: str) -> None:
+    """Drop it, even if somebody is still connected."""
+    name = urlsplit(address).path.lstrip("/")
+    await _execute(server, f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+
+
+async def connections_left(address: str, server: str, within: float = 2.0) -> int:
+    """How many connections to it are still open after `within` seconds; a backend needs a moment to go."""
+    name = urlsplit(address).path.lstrip("/")
+    deadline = time.monotonic() + within
+    connection = await asyncpg.connect(server)
+    try:
+        while True:
+            left = await connection.fetchval(
+                "SELECT count(*) FROM pg_stat_activity WHERE datname = $1", name
+            )
+            if not left or time.monotonic() > deadline:
+                return int(left)
+            await connection.execute("SELECT pg_sleep(0.02)")
+    finally:
+        await connection.close()
+
+
+def for_sqlalchemy(address: str) -> str:
+    """The same address for SQLAlchemy's asynchronous engine."""
+    return urlunsplit(urlsplit(address)._replace(scheme="postgresql+asyncpg"))
+
+
+async def _execute(server: str, statement: str) -> None:
+    connection = await asyncpg.connect(server)
+    try:
+        await connection.execute(statement)
+    finally:
+        await connection.close()
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _start_keeper(run_folder: Path, owner_pid: int) -> str:
+    """Start the process that keeps the server; returns the address it tells, or raises its complaint."""
+    log = run_folder / "keeper.log"
+    command = [sys.executable, "-m", "tests.postgres_server", str(owner_pid)]
+    with log.open("w") as complaints:
+        keeper = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=complaints,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+            cwd=_REPOSITORY,
+            env={**os.environ, "PYTHONWARNINGS": "default"},
+        )
+        assert keeper.stdout is not None
+        with keeper, keeper.stdout as told:
+            readable, _, _ = select.select([told], [], [], START_SECONDS)
+            line = told.readline().decode().strip() if readable else ""
+    if not line:
+        raise NoPostgres(f"PostgreSQL did not start: {log.read_text().strip()[-2000:]}")
+    return line
