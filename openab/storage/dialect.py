@@ -1,0 +1,159 @@
+"""All that differs between SQLite and PostgreSQL: how to connect, how to begin, whose clock."""
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import sqlite3
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+#: How long SQLite waits for another process's writer. The wait cannot be interrupted, so it stays
+#: well below the time that a stopping process has.
+BUSY_SECONDS = 4.0
+#: A statement or a commit on Postgres that takes longer is given up.
+STATEMENT_SECONDS = 30.0
+POOL_SIZE = 5
+#: SQLAlchemy keeps its own statements and the values in them out of messages and logs.
+_ENGINE: dict[str, Any] = {"hide_parameters": True}
+#: A server must not keep the locks of a broker that was frozen or cut off.
+_POSTGRES_SETTINGS = {
+    "application_name": "openab",
+    "idle_in_transaction_session_timeout": "15000",
+    "tcp_keepalives_idle": "10",
+    "tcp_keepalives_interval": "5",
+    "tcp_keepalives_count": "3",
+}
+#: Microseconds since 1970 at the moment the statement runs, never the transaction's start.
+_SQLITE_CLOCK = sa.text(
+    "SELECT CAST(strftime('%s', 'now') AS INTEGER) * 1000000"
+    " + CAST(substr(strftime('%f', 'now'), 4) AS INTEGER) * 1000"
+)
+_POSTGRES_CLOCK = sa.text("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint")
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """Two engines on one database, its clock, and who may write now."""
+
+    name: str
+    writer: AsyncEngine
+    reader: AsyncEngine
+    clock: sa.TextClause
+    #: Taken around a write: SQLite's one writer per process queues first come, first served.
+    write_turn: Callable[[], AbstractAsyncContextManager[object]]
+    #: What keeps two processes from filling in the database's id at once.
+    lock_database_row: sa.TextClause | None
+
+    async def dispose(self) -> None:
+        """End every pooled connection, and with it SQLite's threads."""
+        await self.writer.dispose()
+        if self.reader is not self.writer:
+            await self.reader.dispose()
+
+
+def connect(url: str) -> Dialect:
+    """Make the engines for a SQLAlchemy async URL; SQLite's folder and file are made private."""
+    parsed = sa.make_url(url)
+    return _sqlite(parsed) if parsed.get_backend_name() == "sqlite" else _postgres(parsed)
+
+
+def private_file(path: Path) -> None:
+    """Make a SQLite file readable for us only, before SQLite makes it; new folders too."""
+    for folder in reversed([path.parent, *path.parent.parents]):
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    _enter_wal(path)
+    # SQLite gives -wal and -shm the mode of the file; those of an earlier run are mended here.
+    for part in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
+        with contextlib.suppress(FileNotFoundError):
+            if stat.S_IMODE(part.stat().st_mode) & 0o077:
+                part.chmod(0o600)
+
+
+@contextlib.contextmanager
+def file_lock(path: Path) -> Iterator[None]:
+    """Wait until no other process prepares or upgrades this SQLite file."""
+    descriptor = os.open(path.with_name(f"{path.name}.lock"), os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _enter_wal(path: Path) -> None:
+    # Bytes 18 and 19 of the header tell the journal. Two connections that change it at the same
+    # moment do not wait for each other: one is told "database is locked" at once.
+    with path.open("rb") as file:
+        if file.read(20)[18:] == b"\x02\x02":
+            return
+    with file_lock(path), contextlib.closing(sqlite3.connect(path, BUSY_SECONDS)) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+
+
+def sqlite_path(url: str | sa.URL) -> Path:
+    """The file that a SQLite URL names; a database in memory is refused."""
+    name = sa.make_url(url).database
+    if not name or name == ":memory:" or name.startswith("file:"):
+        raise ValueError("a SQLite database needs a plain file: sqlite:///PATH")
+    return Path(name).expanduser().absolute()
+
+
+def _sqlite(url: sa.URL) -> Dialect:
+    path = sqlite_path(url)
+    private_file(path)
+    url = url.set(drivername="sqlite+aiosqlite", database=str(path))
+    # isolation_level None: the driver begins nothing by itself, `_begin` does.
+    options = {"isolation_level": None, "timeout": BUSY_SECONDS}
+    writer = create_async_engine(url, **_ENGINE, connect_args=options, pool_size=1, max_overflow=0)
+    reader = create_async_engine(
+        url, **_ENGINE, connect_args=options, pool_size=POOL_SIZE, max_overflow=0
+    )
+    _on_sqlite(writer, "BEGIN IMMEDIATE", "synchronous=FULL")
+    _on_sqlite(reader, "BEGIN", "query_only=ON")
+    lock = asyncio.Lock()
+    return Dialect("sqlite", writer, reader, _SQLITE_CLOCK, lambda: lock, None)
+
+
+def _on_sqlite(engine: AsyncEngine, begin: str, pragma: str) -> None:
+    def on_connect(connection: Any, _record: object) -> None:
+        cursor = connection.cursor()
+        for statement in ("foreign_keys=ON", pragma):
+            cursor.execute(f"PRAGMA {statement}")
+        cursor.close()
+
+    def on_begin(connection: sa.Connection) -> None:
+        connection.exec_driver_sql(begin)
+
+    sa.event.listen(engine.sync_engine, "connect", on_connect)
+    sa.event.listen(engine.sync_engine, "begin", on_begin)
+
+
+def _postgres(url: sa.URL) -> Dialect:
+    engine = create_async_engine(
+        url.set(drivername="postgresql+asyncpg"),
+        **_ENGINE,
+        isolation_level="READ COMMITTED",
+        pool_size=POOL_SIZE,
+        max_overflow=POOL_SIZE,
+        pool_timeout=STATEMENT_SECONDS,
+        pool_pre_ping=True,
+        connect_args={
+            "timeout": 10,
+            "command_timeout": STATEMENT_SECONDS,
+            "server_settings": _POSTGRES_SETTINGS,
+        },
+    )
+    # One snapshot for a whole read, as SQLite gives.
+    reader = engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+    lock = sa.text("LOCK TABLE database IN SHARE ROW EXCLUSIVE MODE")
+    return Dialect("postgresql", engine, reader, _POSTGRES_CLOCK, contextlib.nullcontext, lock)
