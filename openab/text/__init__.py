@@ -1,1 +1,1 @@
-"""Text rules that both planes use; pure."""
+"""Text rules that both planes use: pure, from string to string."""

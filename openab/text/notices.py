@@ -1,0 +1,200 @@
+"""Every notice the bot says: what happened and what to do, without the presentation prefix.
+
+Names and reasons come from outside: they are put on one line, cut short and made inert here.
+"""
+
+import re
+from datetime import datetime
+
+from openab.domain.agent_events import AgentFailure, FailureKind, HostNotice
+from openab.text.measure import fit_back, shorten
+from openab.text.neutralize import neutralize
+
+_LONGEST_NAME = 60
+_LONGEST_REASON = 300
+_LONGEST_TAIL = 700
+_TAIL_LINES = 8
+_ESCAPE_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+
+
+def queued_behind(count: int) -> str:
+    """The message was taken while `count` turns are before it."""
+    return f"📥 Queued behind {count}: it is answered next in line. `/cancel` stops what runs now."
+
+
+def interrupted_by_restart() -> str:
+    """The turn was cut off because the broker was started anew."""
+    return (
+        "⚠️ Interrupted by a restart: what came so far stands here. Send the request again to go on."
+    )
+
+
+def cancelled_by(name: str) -> str:
+    """Somebody ended the running turn."""
+    return f"🛑 Cancelled by {_name(name)}. The answer up to there is kept."
+
+
+def cancelled_before_start(name: str) -> str:
+    """Somebody took a waiting turn back."""
+    return f"🛑 Cancelled by {_name(name)} before it started: the agent never saw it."
+
+
+def cancelling(name: str) -> str:
+    """The answer to a cancel command that was passed on."""
+    return f"🛑 {_name(name)} asked the agent to stop; it ends within seconds."
+
+
+def nothing_to_cancel() -> str:
+    """A cancel where nothing runs or waits."""
+    return "Nothing to cancel: no request is running or waiting here."
+
+
+def not_yours_to_cancel(requester: str) -> str:
+    """A cancel by somebody who may not."""
+    return f"⛔ Only {_name(requester)}, who asked, or an operator can cancel this."
+
+
+def hard_timeout_near(minutes: int) -> str:
+    """The turn is going to be stopped soon."""
+    unit = "minute" if minutes == 1 else "minutes"
+    return f"⏰ This request is stopped in {minutes} {unit} (`prompt_hard_timeout_secs`)."
+
+
+def host_notice(notice: HostNotice) -> str:
+    """What the agent's host has to say in mid-turn."""
+    if notice.code == "hard_timeout_near":
+        return hard_timeout_near(notice.minutes)
+    return f"ℹ️ The agent's host reports: {_line(notice.code.replace('_', ' '))}."  # noqa: RUF001  the sign is meant
+
+
+def thread_not_opened(reason: str) -> str:
+    """No thread could be made, so the request was not given to the agent."""
+    return f"⚠️ No thread could be opened: {_line(reason)}. The request was not started; ask again once that is fixed."
+
+
+def waiting_for_discord(until: datetime) -> str:
+    """Discord told us to wait; the time is shown in the reader's own zone."""
+    return f"⏳ Discord asks us to wait until <t:{int(until.timestamp())}:T>; it goes on by itself."
+
+
+def part_lost(number: int, total: int, reason: str = "") -> str:
+    """Names the gap that a part left which could not be delivered."""
+    cause = f" ({_line(reason)})" if reason else ""
+    return f"⚠️ Part {number} of {total} of this answer could not be delivered{cause}. Ask the agent to repeat it."
+
+
+def answer_undelivered(reason: str) -> str:
+    """Nothing of the answer could be delivered."""
+    return f"⚠️ The answer could not be delivered: {_line(reason)}. It is kept; ask the agent to repeat it."
+
+
+def delivery_unclear() -> str:
+    """Nobody can tell whether a message of the answer arrived."""
+    return "⚠️ It is unclear whether a part of this answer was posted; it was not sent twice. If it is missing, ask again."
+
+
+def context_lost() -> str:
+    """The agent's own memory is gone; it was given the transcript instead."""
+    return "⚠️ The agent's session could not be restored: it starts anew with a transcript of this conversation."
+
+
+def no_response() -> str:
+    """The agent ended well without a word."""
+    return "⚠️ The agent ended its turn without any text. Ask again, or look at the agent's own log."
+
+
+def agent_unavailable(failure: AgentFailure) -> str:
+    """The agent could not be opened now, but its session is kept."""
+    reason = _line(failure.message) or failure.kind.value.replace("_", " ")
+    return (
+        f"⚠️ The agent cannot be reached now: {reason}. Its session is kept: ask again in a moment."
+    )
+
+
+def agent_failed(failure: AgentFailure) -> str:
+    """The agent could not do its part: why, what to do, and the end of what it wrote to stderr."""
+    return _SENTENCES[failure.kind](failure) + _tail(failure.stderr_tail)
+
+
+def _not_found(failure: AgentFailure) -> str:
+    return f"❌ The agent could not be started: {_line(failure.message)}. Check `[agent] command`; `openab doctor` tries it."
+
+
+def _not_acp(failure: AgentFailure) -> str:
+    return f"❌ The agent's command does not speak ACP: {_line(failure.message)}. Check `[agent] command` and `args`."
+
+
+def _setup_timeout(failure: AgentFailure) -> str:
+    return f"❌ The agent did not answer while it was set up: {_line(failure.message)}. Ask again; if it stays so, try `openab doctor`."
+
+
+def _auth_required(failure: AgentFailure) -> str:
+    methods = ", ".join(_name(method) for method in failure.auth_methods[:5])
+    offered = f" It offers: {methods}." if methods else ""
+    return f"🔑 The agent wants a login first.{offered} Log it in on the machine of the bot, then ask again."
+
+
+def _error(failure: AgentFailure) -> str:
+    code = "" if failure.code is None else f" (code: {failure.code})"
+    return f"❌ The agent answered with an error{code}: {_line(failure.message)}. Ask again or change the request."
+
+
+def _exited(failure: AgentFailure) -> str:
+    return f"❌ The agent's process ended unexpectedly{_exit(failure.exit_code)}. The next message starts it again."
+
+
+def _transport(failure: AgentFailure) -> str:
+    return f"❌ The connection to the agent broke: {_line(failure.message)}. The next message starts it again."
+
+
+def _hard_timeout(failure: AgentFailure) -> str:
+    return f"⏰ The request ran too long and was stopped: {_line(failure.message)}. Ask for a smaller step, or raise `prompt_hard_timeout_secs`."
+
+
+def _output_too_large(failure: AgentFailure) -> str:
+    return f"❌ The agent's output was too large: {_line(failure.message)}. Ask for less at once."
+
+
+_SENTENCES = {
+    FailureKind.NOT_FOUND: _not_found,
+    FailureKind.NOT_ACP: _not_acp,
+    FailureKind.SETUP_TIMEOUT: _setup_timeout,
+    FailureKind.AUTH_REQUIRED: _auth_required,
+    FailureKind.ERROR: _error,
+    FailureKind.EXITED: _exited,
+    FailureKind.TRANSPORT: _transport,
+    FailureKind.HARD_TIMEOUT: _hard_timeout,
+    FailureKind.OUTPUT_TOO_LARGE: _output_too_large,
+}
+
+
+def _exit(code: int | None) -> str:
+    if code is None:
+        return ""
+    return f" (signal {-code})" if code < 0 else f" (exit code {code})"
+
+
+def _name(name: str) -> str:
+    return shorten(_one_line(name), _LONGEST_NAME) or "somebody"
+
+
+def _line(text: str) -> str:
+    return shorten(_one_line(text), _LONGEST_REASON).rstrip(".") or "no reason was given"
+
+
+def _one_line(text: str) -> str:
+    bare = " ".join(_plain(text).split())
+    return neutralize(bare.replace("`", "'"))
+
+
+def _plain(text: str) -> str:
+    return _CONTROL.sub("", _ESCAPE_SEQUENCE.sub("", text).replace("\r", "\n"))
+
+
+def _tail(stderr: str) -> str:
+    """The last lines in a code block, which nothing in them can close."""
+    lines = [line.rstrip() for line in _plain(stderr).split("\n") if line.strip()]
+    text = neutralize("\n".join(lines[-_TAIL_LINES:]).replace("```", "'''"))
+    text = text[fit_back(text, _LONGEST_TAIL) :]
+    return f"\n```\n{text}\n```" if text.strip() else ""

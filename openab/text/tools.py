@@ -1,0 +1,124 @@
+"""Tool calls as people see them: folded by id, a line each."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import groupby
+
+from openab.domain.agent_events import (
+    AgentEvent,
+    PermissionAsked,
+    ToolChanged,
+    ToolKind,
+    ToolStatus,
+)
+from openab.text.measure import shorten
+
+_LONGEST_TITLE = 120
+_MARKS = {ToolStatus.COMPLETED: "✅", ToolStatus.FAILED: "❌"}
+_RUNNING = "🔧"
+
+
+class ToolDisplay(StrEnum):
+    """How much of the tool calls is shown: `[reactions] tool_display`."""
+
+    FULL = "full"
+    COMPACT = "compact"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A tool call as far as it is known."""
+
+    tool_id: str
+    title: str = ""
+    kind: ToolKind = ToolKind.OTHER
+    status: ToolStatus = ToolStatus.PENDING
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it has completed or failed."""
+        return self.status in _MARKS
+
+    @property
+    def label(self) -> str:
+        """The title on one line, without backticks, cut; the kind where there is no title."""
+        line = " ; ".join(self.title.strip().splitlines()).replace("`", "'").strip()
+        return shorten(line, _LONGEST_TITLE) or self.kind.value
+
+    def changed(self, change: ToolChanged) -> "ToolCall":
+        """With everything that the change names."""
+        return ToolCall(
+            self.tool_id,
+            self.title if change.title is None else change.title,
+            self.kind if change.kind is None else change.kind,
+            self.status if change.status is None else change.status,
+        )
+
+
+class ToolFold:
+    """A turn's tool calls, in the order in which they appeared."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, ToolCall] = {}
+
+    def add(self, event: AgentEvent) -> None:
+        """Take one event; those that are about no tool change nothing."""
+        change = event.tool if isinstance(event, PermissionAsked) else event
+        if isinstance(change, ToolChanged):
+            known = self._calls.get(change.tool_id) or ToolCall(change.tool_id)
+            self._calls[change.tool_id] = known.changed(change)
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """Every call so far."""
+        return tuple(self._calls.values())
+
+    @property
+    def running(self) -> ToolCall | None:
+        """The call that began last of those which have not finished."""
+        return next((call for call in reversed(self._calls.values()) if not call.is_finished), None)
+
+
+def tool_line(call: ToolCall) -> str:
+    """One call: ✅, ❌ or 🔧 and its title."""
+    dots = "" if call.is_finished else "..."
+    return f"{_MARKS.get(call.status, _RUNNING)} `{call.label}`{dots}"
+
+
+def tool_lines(calls: Iterable[ToolCall]) -> list[str]:
+    """A line per call; equal ones in a row become one with their number."""
+    lines = []
+    for line, group in groupby(map(tool_line, calls)):
+        count = len(list(group))
+        lines.append(f"{line} (\u00d7{count})" if count > 1 else line)
+    return lines
+
+
+def tool_counts(calls: Sequence[ToolCall]) -> str:
+    """All calls in one line: how many completed, failed and still run."""
+    completed = sum(call.status is ToolStatus.COMPLETED for call in calls)
+    failed = sum(call.status is ToolStatus.FAILED for call in calls)
+    running = len(calls) - completed - failed
+    counts = [
+        f"{mark} {count}"
+        for mark, count in zip("✅❌🔧", (completed, failed, running), strict=True)
+        if count
+    ]
+    return f"{' · '.join(counts)} tool(s)" if counts else ""
+
+
+def tool_summary(calls: Sequence[ToolCall], display: ToolDisplay = ToolDisplay.FULL) -> str:
+    """What a final answer says of its tool calls; empty where there is nothing to say."""
+    if display is ToolDisplay.FULL:
+        return "\n".join(tool_lines(calls))
+    return tool_counts(calls) if display is ToolDisplay.COMPACT else ""
+
+
+def final_text(
+    answer: str, calls: Sequence[ToolCall] = (), display: ToolDisplay = ToolDisplay.FULL
+) -> str:
+    """The summary, an empty line, the answer without its trailing white space; not neutralised."""
+    parts = (tool_summary(calls, display), answer.rstrip())
+    return "\n\n".join(part for part in parts if part.strip())
