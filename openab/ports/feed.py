@@ -35,6 +35,8 @@ class TurnOpening:
     #: The message or interaction that asked; reactions go there.
     trigger: MessageRef
     agent_name: str
+    #: stream | heartbeat | final: how much of it is shown.
+    mode: str = "stream"
     #: Seconds the turn has run already (a recovered one).
     elapsed_seconds: float = 0.0
 

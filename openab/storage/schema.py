@@ -245,6 +245,8 @@ deliveries = sa.Table(
     #: Of an edit or delete: the message; of a thread: the message that it hangs on.
     sa.Column("target_conversation_id", sa.String(32)),
     sa.Column("target_id", sa.String(32)),
+    #: Of an edit or delete instead: the create whose message it is, whatever id that gets.
+    sa.Column("target_delivery", sa.String(32)),
     #: Of a create: the message's id on the network, once known.
     sa.Column("platform_id", sa.String(32)),
     #: It was created, and has been deleted since by somebody.
@@ -256,6 +258,8 @@ deliveries = sa.Table(
     sa.Column("tries", sa.Integer, nullable=False, server_default="0"),
     #: Some earlier try's outcome was unknown, so a later refusal is not definite.
     sa.Column("had_doubt", sa.Boolean, nullable=False, server_default=sa.false()),
+    #: A refusal came after doubt: it must not be sent again, only looked for.
+    sa.Column("is_look_only", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("not_before", UtcDateTime),
     sa.Column("dead_reason", sa.String(32)),
     sa.Column("dead_detail", RawText),

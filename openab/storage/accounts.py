@@ -1,0 +1,73 @@
+"""Accounts: a bot's own facts on a channel."""
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
+
+from openab.domain.ids import AccountId, ChannelName, PlatformId
+from openab.storage.engine import Transaction
+from openab.storage.schema import accounts
+
+
+async def ensure(tx: Transaction, channel: ChannelName, account: AccountId, name: str) -> None:
+    """Make the account's row, or bring its name up to date."""
+    statement = postgresql.insert(accounts).values(channel=channel, account=account, name=name)
+    await tx.execute(
+        statement.on_conflict_do_update(
+            index_elements=["channel", "account"], set_={"name": statement.excluded.name}
+        )
+    )
+
+
+async def move_mark(
+    tx: Transaction, channel: ChannelName, account: AccountId, mark: PlatformId
+) -> None:
+    """The greatest message id that was committed to the inbox; it never goes back."""
+    longer = sa.func.length(accounts.c.intake_mark) < len(mark)
+    same_length = sa.func.length(accounts.c.intake_mark) == len(mark)
+    is_less = sa.or_(
+        accounts.c.intake_mark.is_(None), longer, same_length & (accounts.c.intake_mark < mark)
+    )
+    await tx.execute(
+        sa.update(accounts)
+        .where(accounts.c.channel == channel, accounts.c.account == account, is_less)
+        .values(intake_mark=mark)
+    )
+
+
+async def count_identify(
+    tx: Transaction, channel: ChannelName, account: AccountId, day: str
+) -> int:
+    """One more IDENTIFY today; returns how many that makes."""
+    is_today = accounts.c.identify_day == day
+    result = await tx.execute(
+        sa.update(accounts)
+        .where(accounts.c.channel == channel, accounts.c.account == account)
+        .values(
+            identify_day=day,
+            identify_count=sa.case((is_today, accounts.c.identify_count + 1), else_=1),
+        )
+        .returning(accounts.c.identify_count)
+    )
+    return int(result.scalar_one())
+
+
+async def command_digest(tx: Transaction, channel: ChannelName, account: AccountId) -> str | None:
+    """The digest of the command definitions that were registered last."""
+    result = await tx.execute(
+        sa.select(accounts.c.command_digest).where(
+            accounts.c.channel == channel, accounts.c.account == account
+        )
+    )
+    row = result.one_or_none()
+    return row.command_digest if row else None
+
+
+async def keep_command_digest(
+    tx: Transaction, channel: ChannelName, account: AccountId, digest: str
+) -> None:
+    """Remember which command definitions are registered."""
+    await tx.execute(
+        sa.update(accounts)
+        .where(accounts.c.channel == channel, accounts.c.account == account)
+        .values(command_digest=digest)
+    )

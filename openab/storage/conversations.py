@@ -1,0 +1,278 @@
+"""Conversations: the rows that carry the exclusion. Who may act here, until when, and what is known."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from openab.domain.errors import LeaseLost
+from openab.domain.ids import (
+    AccountId,
+    ChannelName,
+    ConversationId,
+    ConversationRef,
+    PlatformId,
+    WorkerId,
+    snowflake,
+)
+from openab.domain.message import Place
+from openab.storage.engine import Transaction
+from openab.storage.ids import new_id
+from openab.storage.schema import conversations, deliveries, streams, turns
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """A conversation as it was read."""
+
+    id: ConversationId
+    ref: ConversationRef
+    place: Place
+    epoch: int
+    lease_owner: WorkerId | None
+    lease_until: datetime | None
+    is_involved: bool
+    has_other_bot: bool
+    last_message_id: PlatformId | None
+    is_closed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """The right to act for a conversation: good while no other claim has raised the epoch."""
+
+    conversation: ConversationId
+    epoch: int
+
+
+def _conversation(row: Any) -> Conversation:
+    return Conversation(
+        id=ConversationId(row.id),
+        ref=ConversationRef(
+            ChannelName(row.channel),
+            AccountId(row.account),
+            PlatformId(row.conversation_id),
+            PlatformId(row.parent_conversation_id) if row.parent_conversation_id else None,
+        ),
+        place=Place(row.place),
+        epoch=row.epoch,
+        lease_owner=WorkerId(row.lease_owner) if row.lease_owner else None,
+        lease_until=row.lease_until,
+        is_involved=row.is_involved,
+        has_other_bot=row.has_other_bot,
+        last_message_id=PlatformId(row.last_message_id) if row.last_message_id else None,
+        is_closed=row.closed_at is not None,
+    )
+
+
+async def get(tx: Transaction, conversation: ConversationId) -> Conversation:
+    """The row. A conversation is never deleted while anything points at it."""
+    result = await tx.execute(sa.select(conversations).where(conversations.c.id == conversation))
+    return _conversation(result.one())
+
+
+async def find(tx: Transaction, ref: ConversationRef) -> Conversation | None:
+    """The row of this place, if it is known."""
+    result = await tx.execute(
+        sa.select(conversations).where(
+            conversations.c.channel == ref.channel,
+            conversations.c.account == ref.account,
+            conversations.c.conversation_id == ref.conversation_id,
+        )
+    )
+    row = result.one_or_none()
+    return _conversation(row) if row else None
+
+
+async def ensure(tx: Transaction, ref: ConversationRef, place: Place) -> Conversation:
+    """The row of this place, made if need be. A parent that was not known is filled in."""
+    found = await find(tx, ref)
+    if found is None:
+        await tx.execute(
+            sa.insert(conversations).values(
+                id=new_id(),
+                channel=ref.channel,
+                account=ref.account,
+                conversation_id=ref.conversation_id,
+                parent_conversation_id=ref.parent_conversation_id,
+                place=place.value,
+                created_at=await tx.now(),
+            )
+        )
+    elif found.ref.parent_conversation_id is None and ref.parent_conversation_id:
+        await _set(tx, found.id, parent_conversation_id=ref.parent_conversation_id)
+    else:
+        return found
+    made = await find(tx, ref)
+    assert made is not None
+    return made
+
+
+async def take_seq(tx: Transaction, conversation: ConversationId) -> int:
+    """The conversation's next sequence number, for a turn's place and a delivery's alike."""
+    result = await tx.execute(
+        sa.update(conversations)
+        .where(conversations.c.id == conversation)
+        .values(next_seq=conversations.c.next_seq + 1)
+        .returning(conversations.c.next_seq - 1)
+    )
+    return int(result.scalar_one())
+
+
+async def note_message(
+    tx: Transaction, conversation: Conversation, message_id: PlatformId, *, other_bot: bool
+) -> None:
+    """Remember that a message was seen here, and whether another bot wrote it."""
+    known = conversation.last_message_id
+    is_newest = known is None or snowflake(message_id) > snowflake(known)
+    values: dict[str, object] = {"last_message_id": message_id} if is_newest else {}
+    if other_bot and not conversation.has_other_bot:
+        values["has_other_bot"] = True
+    if values:
+        await _set(tx, conversation.id, **values)
+
+
+async def mark_involved(tx: Transaction, conversation: ConversationId) -> None:
+    """The bot owns this thread or has posted in it."""
+    await _set(tx, conversation, is_involved=True)
+
+
+async def close(tx: Transaction, conversation: ConversationId) -> None:
+    """The network said that the conversation is gone."""
+    await _set(tx, conversation, closed_at=await tx.now())
+
+
+async def _set(tx: Transaction, conversation: ConversationId, **values: object) -> None:
+    await tx.execute(
+        sa.update(conversations).where(conversations.c.id == conversation).values(**values)
+    )
+
+
+def _has_work(now: datetime) -> sa.ColumnElement[bool]:
+    """Something can be done here now: a turn, an owed row, or a reaction."""
+    this = conversations.c.id
+
+    def due(column: sa.ColumnElement[datetime | None]) -> sa.ColumnElement[bool]:
+        return sa.or_(column.is_(None), column <= now)
+
+    open_turn = sa.exists().where(
+        turns.c.conversation == this,
+        turns.c.state.in_(("queued", "running")),
+        due(turns.c.not_before),
+    )
+    open_delivery = sa.exists().where(
+        deliveries.c.conversation == this,
+        deliveries.c.state.in_(("pending", "sending", "unknown")),
+        due(deliveries.c.not_before),
+    )
+    reaction = sa.exists().where(
+        turns.c.conversation == this,
+        streams.c.turn_id == turns.c.id,
+        streams.c.reaction_due_at <= now,
+    )
+    return sa.or_(open_turn, open_delivery, reaction)
+
+
+def _is_unowned(now: datetime, call: timedelta) -> sa.ColumnElement[bool]:
+    """Nobody owns it, or its owner's lease ended long enough ago for its last call to have ended too."""
+    return sa.or_(conversations.c.lease_until.is_(None), conversations.c.lease_until < now - call)
+
+
+async def claim(
+    tx: Transaction,
+    accounts: Collection[AccountId],
+    worker: WorkerId,
+    proof: str,
+    *,
+    lease: timedelta,
+    call: timedelta,
+) -> tuple[Conversation, Ownership] | None:
+    """Take one conversation that has work and no living owner, and raise its epoch; None: there is none."""
+    now = await tx.now()
+    free = (
+        sa.select(conversations.c.id)
+        .where(
+            conversations.c.account.in_(list(accounts)),
+            _is_unowned(now, call),
+            _has_work(now),
+        )
+        .limit(1)
+        .with_for_update(skip_locked=True)
+        .scalar_subquery()
+    )
+    result = await tx.execute(
+        sa.update(conversations)
+        .where(conversations.c.id == free, _is_unowned(now, call))
+        .values(
+            lease_owner=worker,
+            lease_proof=proof,
+            lease_until=now + lease,
+            epoch=conversations.c.epoch + 1,
+        )
+        .returning(conversations)
+    )
+    row = result.one_or_none()
+    if row is None:
+        return None
+    claimed = _conversation(row)
+    return claimed, Ownership(claimed.id, claimed.epoch)
+
+
+async def lock(tx: Transaction, ownership: Ownership) -> Conversation:
+    """Begin an owner's transaction: lock the row, or raise LeaseLost if the epoch is no longer ours."""
+    result = await tx.execute(
+        sa.select(conversations)
+        .where(
+            conversations.c.id == ownership.conversation, conversations.c.epoch == ownership.epoch
+        )
+        .with_for_update()
+    )
+    row = result.one_or_none()
+    if row is None:
+        raise LeaseLost(f"conversation {ownership.conversation} has another owner")
+    return _conversation(row)
+
+
+async def locked_of(tx: Transaction, ownerships: Collection[Ownership]) -> set[ConversationId]:
+    """Lock those of these conversations that are still ours; the others are left out."""
+    if not ownerships:
+        return set()
+    wanted = {ownership.conversation: ownership.epoch for ownership in ownerships}
+    result = await tx.execute(
+        sa.select(conversations.c.id, conversations.c.epoch)
+        .where(conversations.c.id.in_(list(wanted)))
+        .order_by(conversations.c.id)
+        .with_for_update()
+    )
+    return {ConversationId(row.id) for row in result if wanted[row.id] == row.epoch}
+
+
+async def release(tx: Transaction, ownership: Ownership) -> None:
+    """Give the conversation back. Work that came in meanwhile is found by the next claim."""
+    await lock(tx, ownership)
+    await _set(tx, ownership.conversation, lease_owner=None, lease_proof=None, lease_until=None)
+
+
+async def is_idle(tx: Transaction, conversation: ConversationId) -> bool:
+    """Whether nothing can be done here now."""
+    now = await tx.now()
+    result = await tx.execute(
+        sa.select(sa.literal(1)).where(conversations.c.id == conversation, _has_work(now))
+    )
+    return result.one_or_none() is None
+
+
+async def free_dead(tx: Transaction, account: AccountId, worker: WorkerId, proof: str) -> int:
+    """End the leases of owners proved dead: their lock file is the one that `worker` holds now."""
+    result = await tx.execute(
+        sa.update(conversations)
+        .where(
+            conversations.c.account == account,
+            conversations.c.lease_proof == proof,
+            conversations.c.lease_owner != worker,
+        )
+        .values(lease_owner=None, lease_proof=None, lease_until=None)
+    )
+    return int(result.rowcount)

@@ -1,0 +1,88 @@
+"""The inbox: every event that was seen, once, and what became of it."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
+
+from openab.domain.gates import Disposition
+from openab.domain.ids import AccountId, PlatformId, TurnId
+from openab.storage.engine import Transaction
+from openab.storage.schema import inbox
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One seen event."""
+
+    account: AccountId
+    #: message | interaction | reaction
+    kind: str
+    event_key: str
+    conversation_id: PlatformId
+    author_id: PlatformId
+    disposition: Disposition
+    reason: str
+    turn_id: TurnId | None = None
+    seen_at: datetime | None = None
+
+
+async def is_known(tx: Transaction, account: AccountId, kind: str, event_key: str) -> bool:
+    """Whether this event was committed before."""
+    result = await tx.execute(
+        sa.select(sa.literal(1)).where(
+            inbox.c.account == account, inbox.c.kind == kind, inbox.c.event_key == event_key
+        )
+    )
+    return result.one_or_none() is not None
+
+
+async def add(tx: Transaction, entry: Entry) -> bool:
+    """Claim an event: True for exactly one caller, whoever else sees it, at whatever time."""
+    values: dict[str, Any] = {
+        "account": entry.account,
+        "kind": entry.kind,
+        "event_key": entry.event_key,
+        "conversation_id": entry.conversation_id,
+        "author_id": entry.author_id,
+        "disposition": entry.disposition.value,
+        "reason": entry.reason,
+        "turn_id": entry.turn_id,
+        "seen_at": await tx.now(),
+    }
+    # PostgreSQL's INSERT class writes the very statement that SQLite takes too.
+    result = await tx.execute(postgresql.insert(inbox).values(**values).on_conflict_do_nothing())
+    return bool(result.rowcount == 1)
+
+
+async def get(tx: Transaction, account: AccountId, kind: str, event_key: str) -> Entry | None:
+    """What became of an event; None: it was never seen."""
+    result = await tx.execute(
+        sa.select(inbox).where(
+            inbox.c.account == account, inbox.c.kind == kind, inbox.c.event_key == event_key
+        )
+    )
+    row = result.one_or_none()
+    return _entry(row) if row else None
+
+
+async def of_event(tx: Transaction, event_key: str) -> list[Entry]:
+    """What became of an event for every account in this database, for `openab why`."""
+    result = await tx.execute(sa.select(inbox).where(inbox.c.event_key == event_key))
+    return [_entry(row) for row in result]
+
+
+def _entry(row: Any) -> Entry:
+    return Entry(
+        account=AccountId(row.account),
+        kind=row.kind,
+        event_key=row.event_key,
+        conversation_id=PlatformId(row.conversation_id),
+        author_id=PlatformId(row.author_id),
+        disposition=Disposition(row.disposition),
+        reason=row.reason,
+        turn_id=TurnId(row.turn_id) if row.turn_id else None,
+        seen_at=row.seen_at,
+    )

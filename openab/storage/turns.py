@@ -1,0 +1,261 @@
+"""Turns: one prompt to one outcome, in their order per conversation, with the log of their life."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from openab.domain.ids import (
+    AccountId,
+    ConversationId,
+    Incarnation,
+    MessageRef,
+    PlatformId,
+    SessionKey,
+    TurnId,
+)
+from openab.domain.turn import LIFECYCLE, Outcome, TurnEvent, TurnSource, TurnState
+from openab.storage.engine import Transaction
+from openab.storage.ids import new_id
+from openab.storage.schema import turn_log, turns
+from openab.storage.transitions import transition
+
+#: The log's word for each event of the lifecycle.
+_LOGGED = {
+    "Claimed": "turn_started",
+    "CancelledQueued": "turn_cancelled",
+    "AgentLost": "turn_recovered",
+    "SettledDone": "turn_settled",
+    "SettledFailed": "turn_settled",
+    "SettledCancelled": "turn_settled",
+    "SettledInterrupted": "turn_settled",
+    "RowDead": "turn_settled",
+}
+_ENDED = {
+    Outcome.COMPLETED: "turn_completed",
+    Outcome.FAILED: "turn_failed",
+    Outcome.CANCELLED: "turn_cancelled",
+    Outcome.INTERRUPTED: "turn_interrupted",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """One message of a batch, as the prompt will hold it."""
+
+    record: Mapping[str, object]
+    text: str
+    #: Name, type and size of each attachment.
+    attachments: tuple[Mapping[str, object], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A turn as it was read."""
+
+    id: TurnId
+    account: AccountId
+    conversation: ConversationId
+    session_key: SessionKey
+    seq: int
+    state: TurnState
+    outcome: Outcome | None
+    batch: tuple[Arrival, ...]
+    requester_id: PlatformId
+    requester_name: str
+    requester_is_bot: bool
+    trigger: MessageRef
+    thread_delivery: str | None
+    attempt: int
+    step: int
+    incarnation: Incarnation | None
+    cancel_requested_at: datetime | None
+    cancelled_by: str | None
+    raw: str | None
+    not_before: datetime | None
+    created_at: datetime
+    started_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class NewTurn:
+    """What intake knows of a turn that it accepts."""
+
+    account: AccountId
+    conversation: ConversationId
+    session_key: SessionKey
+    seq: int
+    order_key: int
+    idempotency_key: str
+    arrival: Arrival
+    requester_id: PlatformId
+    requester_name: str
+    requester_is_bot: bool
+    trigger: MessageRef
+    thread_delivery: str | None = None
+    source: TurnSource = TurnSource.MESSAGE
+
+
+async def enqueue(tx: Transaction, new: NewTurn) -> TurnId:
+    """Add a queued turn; a second one with its idempotency key is refused by the database."""
+    turn = TurnId(new_id())
+    await tx.execute(
+        sa.insert(turns).values(
+            id=turn,
+            account=new.account,
+            conversation=new.conversation,
+            session_key=new.session_key,
+            seq=new.seq,
+            order_key=new.order_key,
+            idempotency_key=new.idempotency_key,
+            state=LIFECYCLE.initial.value,
+            source=new.source.value,
+            batch=[_written(new.arrival)],
+            requester_id=new.requester_id,
+            requester_name=new.requester_name,
+            requester_is_bot=new.requester_is_bot,
+            trigger_conversation_id=new.trigger.conversation_id,
+            trigger_message_id=new.trigger.message_id,
+            thread_delivery=new.thread_delivery,
+            created_at=await tx.now(),
+        )
+    )
+    return turn
+
+
+async def get(tx: Transaction, turn: TurnId) -> Turn | None:
+    """The turn of this id, if there is one."""
+    result = await tx.execute(sa.select(turns).where(turns.c.id == turn))
+    row = result.one_or_none()
+    return _turn(row) if row else None
+
+
+async def open_of(tx: Transaction, conversation: ConversationId) -> list[Turn]:
+    """The queued and running turns here, in the order in which they run."""
+    result = await tx.execute(
+        sa.select(turns)
+        .where(turns.c.conversation == conversation, turns.c.state.in_(("queued", "running")))
+        .order_by(turns.c.order_key, turns.c.seq)
+    )
+    return sorted((_turn(row) for row in result), key=lambda turn: turn.state != TurnState.RUNNING)
+
+
+async def record(tx: Transaction, turn: Turn, event: TurnEvent, **values: object) -> TurnState:
+    """Apply an event of the lifecycle: the only way a turn's state changes; logs it, too."""
+    after = await transition(tx, turns, turn.id, LIFECYCLE, turn.state, event, **values)
+    name = type(event).__name__
+    outcome = getattr(event, "outcome", None)
+    await log(tx, turn.id, _LOGGED.get(name) or _ENDED[outcome], {"state": after.value})
+    return after
+
+
+async def postpone(tx: Transaction, turn: TurnId, until: datetime | None) -> None:
+    """A queued turn may not start before `until`."""
+    await tx.execute(sa.update(turns).where(turns.c.id == turn).values(not_before=until))
+
+
+async def request_cancel(tx: Transaction, turn: TurnId, by: str) -> bool:
+    """Note once that somebody wants an open turn cancelled; False: it was noted before, or has ended."""
+    result = await tx.execute(
+        sa.update(turns)
+        .where(
+            turns.c.id == turn,
+            turns.c.state.in_(("queued", "running")),
+            turns.c.cancel_requested_at.is_(None),
+        )
+        .values(cancel_requested_at=await tx.now(), cancelled_by=by)
+    )
+    return bool(result.rowcount == 1)
+
+
+async def log(
+    tx: Transaction, turn: TurnId, event: str, detail: Mapping[str, object] | None = None
+) -> None:
+    """Add a line to the turn's log; the event is the constant word that the process logs use too."""
+    following = (
+        sa.select(sa.func.coalesce(sa.func.max(turn_log.c.n), 0) + 1)
+        .where(turn_log.c.turn_id == turn)
+        .scalar_subquery()
+    )
+    await tx.execute(
+        sa.insert(turn_log).values(
+            turn_id=turn, n=following, event=event, detail=dict(detail or {}), at=await tx.now()
+        )
+    )
+
+
+async def log_of(tx: Transaction, turn: TurnId) -> list[dict[str, Any]]:
+    """The turn's log, oldest line first."""
+    result = await tx.execute(
+        sa.select(turn_log).where(turn_log.c.turn_id == turn).order_by(turn_log.c.n)
+    )
+    return [dict(row) for row in result.mappings()]
+
+
+async def listed(
+    tx: Transaction, *, only_open: bool = False, limit: int = 200
+) -> list[dict[str, Any]]:
+    """Turns for people, the newest first."""
+    query = sa.select(turns).order_by(turns.c.created_at.desc()).limit(limit)
+    if only_open:
+        query = query.where(turns.c.state.in_([state.value for state in LIFECYCLE.open]))
+    result = await tx.execute(query)
+    return [dict(row) for row in result.mappings()]
+
+
+async def transcript(
+    tx: Transaction, session: SessionKey, limit: int = 20
+) -> Sequence[tuple[tuple[Arrival, ...], str]]:
+    """What was asked and answered in a session, oldest first: the last `limit` turns that ended."""
+    result = await tx.execute(
+        sa.select(turns.c.batch, turns.c.raw)
+        .where(turns.c.session_key == session, turns.c.outcome.is_not(None))
+        .order_by(turns.c.order_key.desc(), turns.c.seq.desc())
+        .limit(limit)
+    )
+    return [(_read(row.batch), row.raw or "") for row in reversed(result.all())]
+
+
+def _written(arrival: Arrival) -> dict[str, object]:
+    return {
+        "record": dict(arrival.record),
+        "text": arrival.text,
+        "attachments": [dict(item) for item in arrival.attachments],
+    }
+
+
+def _read(batch: list[dict[str, Any]]) -> tuple[Arrival, ...]:
+    return tuple(
+        Arrival(item["record"], item["text"], tuple(item.get("attachments", ()))) for item in batch
+    )
+
+
+def _turn(row: Any) -> Turn:
+    return Turn(
+        id=TurnId(row.id),
+        account=AccountId(row.account),
+        conversation=ConversationId(row.conversation),
+        session_key=SessionKey(row.session_key),
+        seq=row.seq,
+        state=TurnState(row.state),
+        outcome=Outcome(row.outcome) if row.outcome else None,
+        batch=_read(row.batch),
+        requester_id=PlatformId(row.requester_id),
+        requester_name=row.requester_name,
+        requester_is_bot=row.requester_is_bot,
+        trigger=MessageRef(
+            PlatformId(row.trigger_conversation_id), PlatformId(row.trigger_message_id)
+        ),
+        thread_delivery=row.thread_delivery,
+        attempt=row.attempt,
+        step=row.step,
+        incarnation=Incarnation(row.incarnation) if row.incarnation else None,
+        cancel_requested_at=row.cancel_requested_at,
+        cancelled_by=row.cancelled_by,
+        raw=row.raw,
+        not_before=row.not_before,
+        created_at=row.created_at,
+        started_at=row.started_at,
+    )
