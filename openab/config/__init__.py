@@ -1,1 +1,1 @@
-"""The configuration file: its model, and every mistake in it at once."""
+"""The configuration file: read, checked as a whole, and turned into one immutable value."""

@@ -1,0 +1,122 @@
+"""The sections about agents: what to start, how many, and where they work."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import AfterValidator
+
+from openab.config.fields import (
+    ON,
+    Count,
+    Flag,
+    HiddenMap,
+    HoursOrNever,
+    Minutes,
+    Seconds,
+    Section,
+    SomeSeconds,
+    Text,
+    TextMap,
+    Texts,
+    Whole,
+    ours,
+    theirs,
+    wrong,
+)
+from openab.config.paths import expand_home, user_home
+from openab.config.words import HostMode, OnBusy, PermissionMode, PerThread, RecoveryPolicy
+
+_DEFAULT_COMMAND = "openab-agent"
+
+
+def _command(value: str) -> str:
+    if not value.strip():
+        raise wrong("the command is empty", 'write the agent\'s program, for instance "codex-acp"')
+    return value
+
+
+class Agent(Section):
+    """`[agent]` and `[agents.NAME]`: one program that speaks ACP."""
+
+    command: Annotated[Text, AfterValidator(_command)] = theirs(
+        "", "The program. Absent: the first word of `OPENAB_AGENT_COMMAND`, else `openab-agent`."
+    )
+    args: Texts = theirs(
+        (),
+        "Its arguments. Absent: the other words of `OPENAB_AGENT_COMMAND`, "
+        "or none if `command` is given.",
+    )
+    working_dir: Text = theirs("$HOME", "The folder it works in; `~` is the home folder.")
+    env: HiddenMap = theirs({}, "Variables to give it.")
+    inherit_env: Texts = theirs((), "Variables of openab's own environment to hand on.")
+
+
+def complete_agent(written: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
+    """What is written about an agent, with what the environment says where nothing is written."""
+    words = environ.get("OPENAB_AGENT_COMMAND", "").split() or [_DEFAULT_COMMAND]
+    implied = {"args": []} if "command" in written else {"command": words[0], "args": words[1:]}
+    completed = {**implied, **written}
+    folder = completed.get("working_dir", "~")
+    if isinstance(folder, str):
+        completed["working_dir"] = str(expand_home(folder or "~", user_home(environ)))
+    return completed
+
+
+class Pool(Section):
+    """`[pool]`: how many sessions live, and how long."""
+
+    max_sessions: Count = theirs(10, "Sessions with a living agent, at most.")
+    session_ttl: HoursOrNever = theirs(
+        4,
+        "End an agent after so many silent hours; 0: never. The session can be resumed.",
+        alias="session_ttl_hours",
+    )
+    prompt_hard_timeout: SomeSeconds = theirs(
+        7200, "End a turn after so many seconds.", alias="prompt_hard_timeout_secs"
+    )
+    liveness_check: SomeSeconds = theirs(
+        30, "Look whether the agent lives, every so many seconds.", alias="liveness_check_secs"
+    )
+    hung_grace: Seconds = theirs(
+        120, "Give up a hung session so long after the hard time-out.", alias="hung_grace_secs"
+    )
+    default_config_options: TextMap = theirs({}, "Agent options to set in each session made.")
+    on_busy: OnBusy = ours("queue", "What a message does to a running turn.")
+
+
+class Workspace(Section):
+    """`[workspace]`: the folders that sessions work in."""
+
+    aliases: TextMap = theirs({}, "Names for folders, for `[[ws:@NAME]]`.")
+    per_thread: PerThread = ours("off", "Give each thread a folder or a worktree of its own.")
+
+
+class Permissions(Section):
+    """`[permissions]`: who answers an agent that asks."""
+
+    mode: PermissionMode = ours("auto", "Answer by the kind of the request, or ask in the thread.")
+
+
+class Handoff(Section):
+    """`[handoff]`: work passed from bot to bot."""
+
+    announce: Flag = ours(ON, "Tell an agent in its first prompt how and to whom it can hand off.")
+
+
+class Recovery(Section):
+    """`[recovery]`: a running turn whose agent is gone."""
+
+    policy: RecoveryPolicy = ours(
+        "careful", "Go on if nothing but reading was under way, always, after asking, or never."
+    )
+    max_attempts: Whole = ours(2, "How often one turn is tried again.")
+
+
+class AgentHost(Section):
+    """`[agent_host]`: the process that owns the agents."""
+
+    mode: HostMode = ours("daemon", "Agents outlive the broker, or live inside it.")
+    linger: Minutes = ours(15, "Minutes that an unused host stays.", alias="linger_minutes")
+    fence: Minutes = ours(
+        30, "Minutes without a broker after which a host ends its agents.", alias="fence_minutes"
+    )

@@ -1,0 +1,125 @@
+"""The `[discord]` section: who the bot is, where and to whom it listens."""
+
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator
+
+from openab.config.fields import (
+    OFF,
+    ON,
+    Count,
+    Flag,
+    Hidden,
+    HoursOrNever,
+    Ids,
+    Minutes,
+    Section,
+    Spelled,
+    Text,
+    Whole,
+    ours,
+    theirs,
+    wrong,
+)
+from openab.config.secret import Secret
+from openab.config.words import BotMode, DispatchMode, UserMode
+from openab.domain.ids import PlatformId
+
+DISCORD_API = "https://discord.com/api/v10"
+
+
+def _token(value: Secret) -> Secret:
+    text = value.reveal()
+    if not text.strip():
+        raise wrong("the token is empty", "set the variable that it is read from")
+    if text != text.strip() or any(character.isspace() for character in text):
+        raise wrong("the token holds white space", "copy it again, without spaces or line ends")
+    return value
+
+
+def _base(value: str) -> str:
+    parts = urlsplit(value)
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        raise wrong("this is no web address", f'write something like "{DISCORD_API}"')
+    return value.rstrip("/")
+
+
+Token = Annotated[Hidden, AfterValidator(_token), Spelled("string, never shown")]
+BaseAddress = Annotated[Text, AfterValidator(_base), Spelled("web address")]
+
+
+class ThreadBindings(Section):
+    """`[discord.thread_bindings]`: which thread belongs to which session, and for how long."""
+
+    enabled: Flag = ours(ON, "Keep a thread bound to its session.")
+    idle: HoursOrNever = ours(
+        24, "End a binding after so many silent hours; 0: never.", alias="idle_hours"
+    )
+    max_age: HoursOrNever = ours(
+        0, "End a binding at this age in hours; 0: never.", alias="max_age_hours"
+    )
+    spawn_subagent_sessions: Flag = ours(OFF, "Give sub-agent sessions threads of their own.")
+
+
+class Discord(Section):
+    """`[discord]`. What the allow-lists come to is in `channels` and `users`."""
+
+    bot_token: Token = theirs(..., "The bot's token.")
+    allow_all_channels: Flag | None = theirs(
+        None, "Listen everywhere? Absent: yes if `allowed_channels` is empty."
+    )
+    allowed_channels: Ids = theirs((), "Channels to listen in, threads included.")
+    allow_all_users: Flag | None = theirs(
+        None, "Listen to everybody? Absent: yes if `allowed_users` is empty."
+    )
+    allowed_users: Ids = theirs((), "People to listen to.")
+    allowed_role_ids: Ids = theirs(
+        (), "Mentioning one of these roles counts as mentioning the bot."
+    )
+    peer_agent_role_ids: Ids = theirs(
+        (), "Roles of other bots; mentioning one is not for this bot."
+    )
+    allow_dm: Flag = theirs(OFF, "Answer direct messages.")
+    allow_user_messages: UserMode = theirs(
+        "multibot-mentions",
+        "When people must mention the bot: only outside threads it takes part in, always, "
+        "or also there once another bot has spoken.",
+    )
+    allow_bot_messages: BotMode = theirs("off", "Which messages of other bots may start a turn.")
+    trusted_bot_ids: Ids = theirs(
+        (), "Bots to listen to, and to hand work to; empty: see `allow_bot_messages`."
+    )
+    max_bot_turns: Whole = theirs(100, "Turns that bots may take in a row before a person speaks.")
+    message_processing_mode: DispatchMode = theirs(
+        "per-message", "One turn per message, or what waits per thread, or per thread and sender."
+    )
+    max_buffered_messages: Count = theirs(10, "Messages in one turn, at most.")
+    max_batch_tokens: Count = theirs(24000, "Estimated tokens in one turn, at most.")
+    api_base: BaseAddress = ours(
+        DISCORD_API, "Another base for Discord's API, for instance a rate-limiting proxy."
+    )
+    backfill: Minutes = ours(
+        60,
+        "Answer what was said while openab was away, at most so many minutes old.",
+        alias="backfill_minutes",
+    )
+    operators: Ids = ours((), "People who may cancel, reset and rebind for others.")
+    thread_bindings: ThreadBindings = ours({}, "")
+
+    @property
+    def channels(self) -> frozenset[PlatformId] | None:
+        """The channels to listen in; None: all."""
+        return _allowed(self.allowed_channels, everybody=self.allow_all_channels)
+
+    @property
+    def users(self) -> frozenset[PlatformId] | None:
+        """The people to listen to; None: everybody."""
+        return _allowed(self.allowed_users, everybody=self.allow_all_users)
+
+
+def _allowed(
+    listed: frozenset[PlatformId], *, everybody: bool | None
+) -> frozenset[PlatformId] | None:
+    is_open = not listed if everybody is None else everybody
+    return None if is_open else listed

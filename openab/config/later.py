@@ -1,0 +1,91 @@
+"""Keys that are accepted although their feature comes later. Building a feature deletes its lines."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from openab.config.findings import Path
+from openab.config.models import Config
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """A key, the values of it that already work, and what happens instead for the others."""
+
+    key: str
+    works: tuple[object, ...]
+    sentence: str
+
+
+LATER: tuple[Later, ...] = (
+    Later("discord.allow_user_messages", ("involved",), "every mode behaves as `involved`"),
+    Later("discord.allow_bot_messages", ("off", "mentions"), "`all` behaves as `mentions`"),
+    Later(
+        "discord.allowed_role_ids", ((), frozenset()), "a mention of a role does not call the bot"
+    ),
+    Later("discord.peer_agent_role_ids", ((), frozenset()), "mentions of roles are not looked at"),
+    Later("discord.allow_dm", (False,), "direct messages are not answered"),
+    Later("discord.max_bot_turns", (), "turns of bots are not counted"),
+    Later(
+        "discord.message_processing_mode", ("per-message",), "every message is a turn of its own"
+    ),
+    Later("discord.max_buffered_messages", (10,), "every message is a turn of its own"),
+    Later("discord.max_batch_tokens", (24000,), "every message is a turn of its own"),
+    Later(
+        "discord.backfill_minutes", (60,), "messages from while openab was away are not answered"
+    ),
+    Later("discord.thread_bindings", (), "threads are not bound to sessions"),
+    Later("pool.max_sessions", (), "the number of sessions is not limited"),
+    Later("pool.session_ttl_hours", (), "idle agents are not ended"),
+    Later("pool.hung_grace_secs", (), "hung sessions are not evicted"),
+    Later("pool.default_config_options", ({},), "options are not set in sessions"),
+    Later("pool.on_busy", ("queue",), "a message waits for the running turn"),
+    Later("workspace.aliases", ({},), "`[[ws:@NAME]]` is not understood"),
+    Later("workspace.per_thread", ("off",), "all threads work in the same folder"),
+    Later("permissions.mode", ("auto",), "permissions are answered by kind, nobody is asked"),
+    Later("reactions.tool_display", ("full",), "tool calls are shown in full"),
+    Later("reactions.narration_display", (True,), "answers keep the text between tool calls"),
+    Later("reactions.mapping", ({},), "reactions of people start nothing"),
+    Later("markdown.tables", ("off",), "tables are shown as they come"),
+    Later("handoff", (), "work is not passed between bots"),
+    Later("recovery", (), "a turn whose agent is gone ends as interrupted"),
+    Later("agent_host.linger_minutes", (15,), "agents live inside the broker"),
+    Later("agent_host.fence_minutes", (30,), "agents live inside the broker"),
+    Later("agents", ({},), "only [agent] is used"),
+    Later("cron", ({},), "nothing is prompted by the clock"),
+    Later("stt", ({},), "voice messages are not transcribed"),
+)
+
+
+def later_notes(written: Mapping[str, Any], config: Config) -> Iterator[tuple[Path, str]]:
+    """Each written key whose feature comes later, with what happens until then."""
+    for later in LATER:
+        path = tuple(later.key.split("."))
+        if (value := _at(written, path)) is _ABSENT or _works(later, value, path, config):
+            continue
+        yield path, f"accepted, but its feature comes later: {later.sentence}"
+
+
+_ABSENT = object()
+
+
+def _at(table: Any, path: Path) -> Any:
+    for key in path:
+        if not isinstance(table, Mapping) or key not in table:
+            return _ABSENT
+        table = table[key]
+    return table
+
+
+def _works(later: Later, value: Any, path: Path, config: Config) -> bool:
+    if path == ("stt",):
+        return not config.stt.enabled
+    if path == ("cron",):
+        return not config.cron.jobs and not config.cron.usercron_enabled
+    if isinstance(value, list):
+        return not value
+    return _normal(value) in [_normal(each) for each in later.works]
+
+
+def _normal(value: Any) -> Any:
+    return value.lower().replace("_", "-") if isinstance(value, str) else value
