@@ -39,7 +39,8 @@ class Agent(Section):
     """`[agent]` and `[agents.NAME]`: one program that speaks ACP."""
 
     command: Annotated[Text, AfterValidator(_command)] = theirs(
-        "", "The program. Absent: the first word of `OPENAB_AGENT_COMMAND`, else `openab-agent`."
+        _DEFAULT_COMMAND,
+        "The program. Absent: the first word of `OPENAB_AGENT_COMMAND`, else the default.",
     )
     args: Texts = theirs(
         (),

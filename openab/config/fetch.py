@@ -61,9 +61,11 @@ def _decode(raw: bytes) -> str:
         ) from None
 
 
-def _shown(url: str) -> str:
-    """The address without what may be secret in it."""
-    parts = urlsplit(url)
+def shown_source(source: str) -> str:
+    """The source as it may be printed: an address loses its login and its parameters."""
+    if not is_remote(source):
+        return source
+    parts = urlsplit(source)
     return f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
 
 
@@ -76,19 +78,25 @@ async def _fetch(url: str, seconds: float) -> bytes:
         ):
             return await _body(url, answer)
     except TimeoutError:
-        raise _unreadable(f"{_shown(url)} gave no answer in {seconds:g} s") from None
+        raise _unreadable(f"{shown_source(url)} gave no answer in {seconds:g} s") from None
     except (aiohttp.ClientError, ValueError) as error:
-        raise _unreadable(f"{_shown(url)} cannot be fetched: {type(error).__name__}") from error
+        raise _unreadable(
+            f"{shown_source(url)} cannot be fetched: {type(error).__name__}"
+        ) from error
 
 
 async def _body(url: str, answer: aiohttp.ClientResponse) -> bytes:
     if not 200 <= answer.status < 300:
-        raise _unreadable(f"{_shown(url)} answered {answer.status}", "look at it in a browser")
+        raise _unreadable(
+            f"{shown_source(url)} answered {answer.status}", "look at it in a browser"
+        )
     if url.lower().startswith("https://") and answer.url.scheme != "https":
-        raise _unreadable(f"{_shown(url)} leads to plain HTTP", "give the address it leads to")
+        raise _unreadable(
+            f"{shown_source(url)} leads to plain HTTP", "give the address it leads to"
+        )
     body = bytearray()
     async for chunk in answer.content.iter_any():
         body += chunk
         if len(body) > FETCH_BYTES:
-            raise _unreadable(f"{_shown(url)} is larger than 1 MiB")
+            raise _unreadable(f"{shown_source(url)} is larger than 1 MiB")
     return bytes(body)

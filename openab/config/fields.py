@@ -14,6 +14,7 @@ from openab.config.secret import Secret
 from openab.domain.ids import PlatformId
 
 _SNOWFLAKE = re.compile(r"[1-9][0-9]{0,19}")
+_SHOWN_LENGTH = 30
 _GREATEST_ID = 2**64 - 1
 _FLOAT_REMEDY = 'write the id in quotes, "…": a number with a point or an exponent has lost digits'
 
@@ -65,7 +66,7 @@ def platform_id(value: object) -> PlatformId:
         raise wrong(f"{value!r} is no id", _FLOAT_REMEDY)
     text = str(value).strip() if isinstance(value, str | int) else ""
     if isinstance(value, bool) or not _SNOWFLAKE.fullmatch(text) or int(text) > _GREATEST_ID:
-        raise wrong(f"{value!r} is no id", "an id has only digits, up to 20")
+        raise wrong(f"{shown(value)} is no id", "an id has only digits, up to 20")
     return PlatformId(text)
 
 
@@ -92,6 +93,13 @@ def _count_of(unit: str) -> Any:
 def _no_number(value: object) -> object:
     remedy = "write it without quotes" if isinstance(value, str) else ""
     raise wrong(f"a number is expected, not {kind_of(value)}", remedy)
+
+
+def shown(value: object) -> str:
+    """The value for a message; a long text may be a token in the wrong place and is not repeated."""
+    if isinstance(value, str):
+        return f'"{value}"' if len(value) <= _SHOWN_LENGTH else f"a text of {len(value)} characters"
+    return str(value)
 
 
 def kind_of(value: object) -> str:

@@ -12,8 +12,8 @@ from openab.config.fields import (
     ON,
     Days,
     Flag,
-    Hidden,
     ForeignId,
+    Hidden,
     Id,
     Milliseconds,
     Seconds,
@@ -25,6 +25,7 @@ from openab.config.fields import (
     TextMap,
     freeze,
     ours,
+    shown,
     theirs,
     wrong,
 )
@@ -48,7 +49,9 @@ def _listen(value: object) -> object:
         return None if value == "" else value
     found = _HOST_AND_PORT.fullmatch(value.strip())
     if not found or int(found["port"]) > 65535:
-        raise wrong(f"{value!r} is no address with a port", 'write "127.0.0.1:8787", or "" for off')
+        raise wrong(
+            f"{shown(value)} is no address with a port", 'write "127.0.0.1:8787", or "" for off'
+        )
     return Listen(found["host"].strip("[]") or "0.0.0.0", int(found["port"]))
 
 
@@ -64,7 +67,8 @@ class Database(Section):
     """`[database]`: where everything durable is kept. `Loaded.database` has the address in use."""
 
     url: Hidden = ours(
-        Secret(""), "`sqlite:///PATH` or `postgresql://…`; `OPENAB_DATABASE_URL` beats it."
+        Secret(""),
+        "`sqlite:///PATH` or `postgresql://…`; empty: `openab.db` in openab's folder, so usually `sqlite:///~/.openab/openab.db`.",
     )
     auto_upgrade: Flag | None = ours(
         None, "Bring the schema up to date at the start. Absent: on SQLite yes, on Postgres no."

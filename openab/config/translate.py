@@ -2,7 +2,7 @@
 
 from pydantic_core import ErrorDetails
 
-from openab.config.fields import kind_of
+from openab.config.fields import kind_of, shown
 from openab.config.findings import Path
 
 _EXPECTED = {
@@ -57,4 +57,4 @@ def _explain_word(error: ErrorDetails) -> tuple[str, str]:
         return f"a word is expected, not {kind_of(error['input'])}", words
     if error["input"].lower() == "batched":
         return '"batched" is no longer a mode', 'write "per-thread" or "per-lane"'
-    return f'"{error["input"]}" is not among the words', words
+    return f"{shown(error['input'])} is not among the words", words
