@@ -40,7 +40,7 @@ def children_left(before: list[psutil.Process]) -> list[str]:
 
 def threads_left(before: set[threading.Thread]) -> list[str]:
     """The threads that were not there before and keep the process alive, as text."""
-    new = [t for t in threading.enumerate() if t not in before and not t.daemon]
+    new = [t for t in threading.enumerate() if t not in before and not _goes_by_itself(t)]
     for thread in new:
         thread.join(GRACE_SECONDS)
     return [repr(thread) for thread in new if thread.is_alive()]
@@ -52,6 +52,11 @@ def open_files_left(folder: Path) -> list[str]:
     while (found := _open_below(folder)) and time.monotonic() < deadline:
         time.sleep(0.01)
     return found
+
+
+def _goes_by_itself(thread: threading.Thread) -> bool:
+    # The loop's own executor is ended with the loop, which is after this check.
+    return thread.daemon or thread.name.startswith("asyncio_")
 
 
 def _has_no_child() -> bool:
