@@ -31,22 +31,25 @@ _POSTGRES_SETTINGS = {
     "tcp_keepalives_interval": "5",
     "tcp_keepalives_count": "3",
 }
+#: A migration that has to wait, or takes long, must not make the running brokers wait behind it.
+MIGRATION_TIMEOUTS = {"lock_timeout": "4000", "statement_timeout": "5000"}
+#: Any number will do, as long as all releases use the same: "oab" in ASCII.
+MIGRATION_LOCK = "SELECT pg_advisory_lock(7299426)"
 #: Microseconds since 1970 at the moment the statement runs, never the transaction's start.
-_SQLITE_CLOCK = sa.text(
-    "SELECT CAST(strftime('%s', 'now') AS INTEGER) * 1000000"
-    " + CAST(substr(strftime('%f', 'now'), 4) AS INTEGER) * 1000"
-)
-_POSTGRES_CLOCK = sa.text("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint")
+_CLOCKS = {
+    "sqlite": "CAST(strftime('%s', 'now') AS INTEGER) * 1000000"
+    " + CAST(substr(strftime('%f', 'now'), 4) AS INTEGER) * 1000",
+    "postgresql": "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)",
+}
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """Two engines on one database, its clock, and who may write now."""
+    """Two engines on one database, and who may write now."""
 
     name: str
     writer: AsyncEngine
     reader: AsyncEngine
-    clock: sa.TextClause
     #: Taken around a write: SQLite's one writer per process queues first come, first served.
     write_turn: Callable[[], AbstractAsyncContextManager[object]]
     #: What keeps two processes from filling in the database's id at once.
@@ -100,6 +103,12 @@ def _enter_wal(path: Path) -> None:
         connection.execute("PRAGMA journal_mode=WAL")
 
 
+def is_missing(url: str) -> bool:
+    """Whether it is a SQLite database whose file does not exist yet."""
+    parsed = sa.make_url(url)
+    return parsed.get_backend_name() == "sqlite" and not sqlite_path(parsed).exists()
+
+
 def sqlite_path(url: str | sa.URL) -> Path:
     """The file that a SQLite URL names; a database in memory is refused."""
     name = sa.make_url(url).database
@@ -108,27 +117,98 @@ def sqlite_path(url: str | sa.URL) -> Path:
     return Path(name).expanduser().absolute()
 
 
+def migration_engine(url: str) -> AsyncEngine:
+    """An engine for one migration: SQLite's rebuilt tables must not set off foreign keys."""
+    parsed = sa.make_url(url)
+    if parsed.get_backend_name() != "sqlite":
+        settings = {**_POSTGRES_SETTINGS, **MIGRATION_TIMEOUTS}
+        options: dict[str, Any] = {"timeout": 10, "server_settings": settings}
+        address = parsed.set(drivername="postgresql+asyncpg")
+        return create_async_engine(address, **_ENGINE, connect_args=options, poolclass=sa.NullPool)
+    path = sqlite_path(parsed)
+    private_file(path)
+    engine = _sqlite_engine(path, poolclass=sa.NullPool)
+    _on_sqlite(engine, "BEGIN IMMEDIATE", "foreign_keys=OFF", "synchronous=FULL")
+    return engine
+
+
+def vacuum_engine(url: str) -> AsyncEngine:
+    """An engine for VACUUM, which neither dialect allows inside a transaction."""
+    parsed = sa.make_url(url)
+    if parsed.get_backend_name() == "sqlite":
+        return _sqlite_engine(sqlite_path(parsed), poolclass=sa.NullPool)
+    return create_async_engine(
+        parsed.set(drivername="postgresql+asyncpg"),
+        **_ENGINE,
+        isolation_level="AUTOCOMMIT",
+        poolclass=sa.NullPool,
+    )
+
+
+def clock(name: str) -> sa.ColumnElement[int]:
+    """The database's clock as an expression, in microseconds since 1970."""
+    return sa.literal_column(f"({_CLOCKS[name]})", sa.BigInteger)
+
+
+@contextlib.contextmanager
+def one_migration(url: str) -> Iterator[None]:
+    """Wait for another process that upgrades the same SQLite file; Postgres has a lock for that."""
+    parsed = sa.make_url(url)
+    if parsed.get_backend_name() != "sqlite":
+        yield
+        return
+    private_file(sqlite_path(parsed))
+    with file_lock(sqlite_path(parsed)):
+        yield
+
+
+def lock_migration(connection: sa.Connection) -> None:
+    """Keep other migrations of a Postgres database out until this connection ends."""
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql(MIGRATION_LOCK)
+        # Alembic begins its own transactions, one a revision.
+        connection.commit()
+
+
+def check_foreign_keys(connection: sa.Connection) -> None:
+    """Refuse to commit a revision that left a row on SQLite without the row that it names."""
+    if connection.dialect.name == "sqlite":
+        broken = connection.exec_driver_sql("PRAGMA foreign_key_check").first()
+        if broken is not None:
+            raise RuntimeError(f"table {broken[0]} would name rows of {broken[2]} that are missing")
+
+
+def offline_preamble(dialect: str) -> list[str]:
+    """What a script of `--sql` begins with, so that it waits and locks as a live migration does."""
+    if dialect != "postgresql":
+        return ["PRAGMA foreign_keys=OFF"]
+    limits = [f"SET {name} = {value}" for name, value in MIGRATION_TIMEOUTS.items()]
+    return [*limits, MIGRATION_LOCK]
+
+
 def _sqlite(url: sa.URL) -> Dialect:
     path = sqlite_path(url)
     private_file(path)
-    url = url.set(drivername="sqlite+aiosqlite", database=str(path))
-    # isolation_level None: the driver begins nothing by itself, `_begin` does.
-    options = {"isolation_level": None, "timeout": BUSY_SECONDS}
-    writer = create_async_engine(url, **_ENGINE, connect_args=options, pool_size=1, max_overflow=0)
-    reader = create_async_engine(
-        url, **_ENGINE, connect_args=options, pool_size=POOL_SIZE, max_overflow=0
-    )
-    _on_sqlite(writer, "BEGIN IMMEDIATE", "synchronous=FULL")
+    writer = _sqlite_engine(path, pool_size=1, max_overflow=0)
+    reader = _sqlite_engine(path, pool_size=POOL_SIZE, max_overflow=0)
+    _on_sqlite(writer, "BEGIN IMMEDIATE", "foreign_keys=ON", "synchronous=FULL")
     _on_sqlite(reader, "BEGIN", "query_only=ON")
     lock = asyncio.Lock()
-    return Dialect("sqlite", writer, reader, _SQLITE_CLOCK, lambda: lock, None)
+    return Dialect("sqlite", writer, reader, lambda: lock, None)
 
 
-def _on_sqlite(engine: AsyncEngine, begin: str, pragma: str) -> None:
+def _sqlite_engine(path: Path, **pool: Any) -> AsyncEngine:
+    url = sa.URL.create("sqlite+aiosqlite", database=str(path))
+    # isolation_level None: the driver begins nothing by itself, `_on_sqlite` does.
+    options = {"isolation_level": None, "timeout": BUSY_SECONDS}
+    return create_async_engine(url, **_ENGINE, connect_args=options, **pool)
+
+
+def _on_sqlite(engine: AsyncEngine, begin: str, *pragmas: str) -> None:
     def on_connect(connection: Any, _record: object) -> None:
         cursor = connection.cursor()
-        for statement in ("foreign_keys=ON", pragma):
-            cursor.execute(f"PRAGMA {statement}")
+        for pragma in pragmas:
+            cursor.execute(f"PRAGMA {pragma}")
         cursor.close()
 
     def on_begin(connection: sa.Connection) -> None:
@@ -156,4 +236,4 @@ def _postgres(url: sa.URL) -> Dialect:
     # One snapshot for a whole read, as SQLite gives.
     reader = engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
     lock = sa.text("LOCK TABLE database IN SHARE ROW EXCLUSIVE MODE")
-    return Dialect("postgresql", engine, reader, _POSTGRES_CLOCK, contextlib.nullcontext, lock)
+    return Dialect("postgresql", engine, reader, contextlib.nullcontext, lock)

@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncTransactio
 
 from openab.ports.tasks import spawn
 from openab.storage import schema
-from openab.storage.dialect import Dialect, connect
+from openab.storage.dialect import Dialect, clock, connect
 from openab.storage.failures import (
     CommitUnknown,
     Conflict,
@@ -156,7 +156,7 @@ class Database:
         self._is_closed = False
         self.offset = offset
         self.dialect = dialect.name
-        self.clock = dialect.clock
+        self.clock = sa.select(clock(dialect.name))
         #: Which database this is; empty while it has no tables.
         self.id = ""
 

@@ -1,0 +1,303 @@
+"""The first tables.
+
+The previous release must run on this schema: add now, use in this release, remove in a later one.
+"""
+# Imports nothing of openab: the code moves on, history must not. `op.batch_alter_table` always gets
+# `copy_from`, the table as it was, so that `--sql` works for SQLite.
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0001"
+down_revision = None
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    op.create_table(
+        "accounts",
+        sa.Column("channel", sa.String(length=32), nullable=False),
+        sa.Column("account", sa.String(length=32), nullable=False),
+        sa.Column("name", sa.LargeBinary(), nullable=False),
+        sa.Column("intake_mark", sa.String(length=32), nullable=True),
+        sa.Column("identify_day", sa.String(length=10), nullable=True),
+        sa.Column("identify_count", sa.Integer(), server_default="0", nullable=False),
+        sa.Column("invalid_window_at", sa.BigInteger(), nullable=True),
+        sa.Column("invalid_count", sa.Integer(), server_default="0", nullable=False),
+        sa.Column("command_digest", sa.String(length=64), nullable=True),
+        sa.Column("last_outbound_at", sa.BigInteger(), nullable=True),
+        sa.PrimaryKeyConstraint("channel", "account", name=op.f("pk_accounts")),
+    )
+    op.create_table(
+        "conversations",
+        sa.Column("id", sa.String(length=32), nullable=False),
+        sa.Column("channel", sa.String(length=32), nullable=False),
+        sa.Column("account", sa.String(length=32), nullable=False),
+        sa.Column("conversation_id", sa.String(length=32), nullable=False),
+        sa.Column("parent_conversation_id", sa.String(length=32), nullable=True),
+        sa.Column("place", sa.String(length=16), nullable=False),
+        sa.Column("lease_owner", sa.String(length=64), nullable=True),
+        sa.Column("lease_proof", sa.String(length=128), nullable=True),
+        sa.Column("lease_until", sa.BigInteger(), nullable=True),
+        sa.Column("epoch", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("next_seq", sa.BigInteger(), server_default="1", nullable=False),
+        sa.Column("is_involved", sa.Boolean(), server_default=sa.false(), nullable=False),
+        sa.Column("has_other_bot", sa.Boolean(), server_default=sa.false(), nullable=False),
+        sa.Column("bot_turns", sa.Integer(), server_default="0", nullable=False),
+        sa.Column("last_bot_author", sa.String(length=32), nullable=True),
+        sa.Column("last_message_id", sa.String(length=32), nullable=True),
+        sa.Column("closed_at", sa.BigInteger(), nullable=True),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_conversations")),
+        sa.UniqueConstraint(
+            "channel",
+            "account",
+            "conversation_id",
+            name=op.f("uq_conversations_channel_account_conversation_id"),
+        ),
+    )
+    op.create_index(
+        op.f("ix_conversations_account_lease_until"),
+        "conversations",
+        ["account", "lease_until"],
+        unique=False,
+    )
+    op.create_table(
+        "database",
+        sa.Column("id", sa.String(length=36), nullable=False),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_database")),
+    )
+    op.create_table(
+        "inbox",
+        sa.Column("account", sa.String(length=32), nullable=False),
+        sa.Column("kind", sa.String(length=16), nullable=False),
+        sa.Column("event_key", sa.String(length=64), nullable=False),
+        sa.Column("conversation_id", sa.String(length=32), nullable=False),
+        sa.Column("author_id", sa.String(length=32), nullable=False),
+        sa.Column("disposition", sa.String(length=16), nullable=False),
+        sa.Column("reason", sa.String(length=64), nullable=False),
+        sa.Column("turn_id", sa.String(length=32), nullable=True),
+        sa.Column("seen_at", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("account", "kind", "event_key", name=op.f("pk_inbox")),
+    )
+    op.create_index(op.f("ix_inbox_seen_at"), "inbox", ["seen_at"], unique=False)
+    op.create_table(
+        "sessions",
+        sa.Column("session_key", sa.String(length=200), nullable=False),
+        sa.Column("channel", sa.String(length=32), nullable=False),
+        sa.Column("account", sa.String(length=32), nullable=False),
+        sa.Column("conversation", sa.String(length=32), nullable=False),
+        sa.Column("epoch", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("agent", sa.String(length=64), nullable=False),
+        sa.Column("working_dir", sa.LargeBinary(), nullable=False),
+        sa.Column("acp_session_id", sa.LargeBinary(), nullable=True),
+        sa.Column("incarnation", sa.String(length=64), nullable=True),
+        sa.Column("config_options", sa.Text(), nullable=True),
+        sa.Column("generation", sa.Integer(), server_default="1", nullable=False),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.Column("last_activity_at", sa.BigInteger(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["conversation"], ["conversations.id"], name=op.f("fk_sessions_conversation")
+        ),
+        sa.PrimaryKeyConstraint("session_key", name=op.f("pk_sessions")),
+    )
+    op.create_index(
+        op.f("ix_sessions_account_last_activity_at"),
+        "sessions",
+        ["account", "last_activity_at"],
+        unique=False,
+    )
+    op.create_index(op.f("ix_sessions_conversation"), "sessions", ["conversation"], unique=False)
+    op.create_table(
+        "turns",
+        sa.Column("id", sa.String(length=32), nullable=False),
+        sa.Column("account", sa.String(length=32), nullable=False),
+        sa.Column("conversation", sa.String(length=32), nullable=False),
+        sa.Column("session_key", sa.String(length=200), nullable=False),
+        sa.Column("seq", sa.BigInteger(), nullable=False),
+        sa.Column("order_key", sa.BigInteger(), nullable=False),
+        sa.Column("idempotency_key", sa.String(length=128), nullable=False),
+        sa.Column("state", sa.String(length=16), nullable=False),
+        sa.Column("outcome", sa.String(length=16), nullable=True),
+        sa.Column("source", sa.String(length=16), nullable=False),
+        sa.Column("batch", sa.Text(), nullable=False),
+        sa.Column("requester_id", sa.String(length=32), nullable=False),
+        sa.Column("requester_name", sa.LargeBinary(), nullable=False),
+        sa.Column("requester_is_bot", sa.Boolean(), server_default=sa.false(), nullable=False),
+        sa.Column("trigger_conversation_id", sa.String(length=32), nullable=False),
+        sa.Column("trigger_message_id", sa.String(length=32), nullable=False),
+        sa.Column("thread_delivery", sa.String(length=32), nullable=True),
+        sa.Column("attempt", sa.Integer(), server_default="0", nullable=False),
+        sa.Column("step", sa.Integer(), server_default="0", nullable=False),
+        sa.Column("incarnation", sa.String(length=64), nullable=True),
+        sa.Column("cancel_requested_at", sa.BigInteger(), nullable=True),
+        sa.Column("cancelled_by", sa.LargeBinary(), nullable=True),
+        sa.Column("raw", sa.LargeBinary(), nullable=True),
+        sa.Column("stop_reason", sa.LargeBinary(), nullable=True),
+        sa.Column("error", sa.Text(), nullable=True),
+        sa.Column("not_before", sa.BigInteger(), nullable=True),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.Column("started_at", sa.BigInteger(), nullable=True),
+        sa.Column("answered_at", sa.BigInteger(), nullable=True),
+        sa.Column("settled_at", sa.BigInteger(), nullable=True),
+        sa.CheckConstraint(
+            "state NOT IN ('answered', 'done', 'failed', 'interrupted') OR outcome IS NOT NULL",
+            name=op.f("ck_turns_outcome_when_ended"),
+        ),
+        sa.ForeignKeyConstraint(
+            ["conversation"], ["conversations.id"], name=op.f("fk_turns_conversation")
+        ),
+        sa.ForeignKeyConstraint(
+            ["session_key"], ["sessions.session_key"], name=op.f("fk_turns_session_key")
+        ),
+        sa.CheckConstraint(
+            "state IN ('queued', 'running', 'answered', 'done', 'failed', 'cancelled', 'interrupted')",
+            name=op.f("ck_turns_state"),
+        ),
+        sa.CheckConstraint(
+            "outcome IS NULL OR outcome IN ('completed', 'failed', 'cancelled', 'interrupted')",
+            name=op.f("ck_turns_outcome"),
+        ),
+        sa.CheckConstraint(
+            "source IN ('message', 'handoff', 'schedule', 'completion')",
+            name=op.f("ck_turns_source"),
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_turns")),
+        sa.UniqueConstraint("conversation", "seq", name=op.f("uq_turns_conversation_seq")),
+        sa.UniqueConstraint("idempotency_key", name=op.f("uq_turns_idempotency_key")),
+    )
+    op.create_index(
+        "ix_turns_open",
+        "turns",
+        ["account", "conversation"],
+        unique=False,
+        sqlite_where=sa.text("state IN ('queued', 'running', 'answered')"),
+        postgresql_where=sa.text("state IN ('queued', 'running', 'answered')"),
+    )
+    op.create_index(
+        "uq_turns_running_session",
+        "turns",
+        ["session_key"],
+        unique=True,
+        sqlite_where=sa.text("state = 'running'"),
+        postgresql_where=sa.text("state = 'running'"),
+    )
+    op.create_table(
+        "deliveries",
+        sa.Column("id", sa.String(length=32), nullable=False),
+        sa.Column("account", sa.String(length=32), nullable=False),
+        sa.Column("conversation", sa.String(length=32), nullable=False),
+        sa.Column("turn_id", sa.String(length=32), nullable=True),
+        sa.Column("key", sa.String(length=200), nullable=False),
+        sa.Column("kind", sa.String(length=16), nullable=False),
+        sa.Column("purpose", sa.String(length=16), nullable=False),
+        sa.Column("ordinal", sa.BigInteger(), nullable=False),
+        sa.Column("part", sa.Integer(), server_default="0", nullable=False),
+        sa.Column("version", sa.Integer(), server_default="1", nullable=False),
+        sa.Column("state", sa.String(length=16), nullable=False),
+        sa.Column("is_owed", sa.Boolean(), server_default=sa.true(), nullable=False),
+        sa.Column("body", sa.LargeBinary(), nullable=False),
+        sa.Column("digest", sa.String(length=64), nullable=False),
+        sa.Column("nonce", sa.String(length=25), nullable=False),
+        sa.Column("target_conversation_id", sa.String(length=32), nullable=True),
+        sa.Column("target_id", sa.String(length=32), nullable=True),
+        sa.Column("target_delivery", sa.String(length=32), nullable=True),
+        sa.Column("platform_id", sa.String(length=32), nullable=True),
+        sa.Column("is_gone", sa.Boolean(), server_default=sa.false(), nullable=False),
+        sa.Column("anchor", sa.String(length=32), nullable=True),
+        sa.Column("first_try_at", sa.BigInteger(), nullable=True),
+        sa.Column("last_try_at", sa.BigInteger(), nullable=True),
+        sa.Column("tries", sa.Integer(), server_default="0", nullable=False),
+        sa.Column("had_doubt", sa.Boolean(), server_default=sa.false(), nullable=False),
+        sa.Column("is_look_only", sa.Boolean(), server_default=sa.false(), nullable=False),
+        sa.Column("not_before", sa.BigInteger(), nullable=True),
+        sa.Column("dead_reason", sa.String(length=32), nullable=True),
+        sa.Column("dead_detail", sa.LargeBinary(), nullable=True),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.Column("settled_at", sa.BigInteger(), nullable=True),
+        sa.ForeignKeyConstraint(
+            ["conversation"], ["conversations.id"], name=op.f("fk_deliveries_conversation")
+        ),
+        sa.ForeignKeyConstraint(["turn_id"], ["turns.id"], name=op.f("fk_deliveries_turn_id")),
+        sa.CheckConstraint(
+            "kind IN ('create', 'edit', 'delete', 'thread')", name=op.f("ck_deliveries_kind")
+        ),
+        sa.CheckConstraint(
+            "purpose IN ('thread', 'placeholder', 'final', 'notice', 'retire')",
+            name=op.f("ck_deliveries_purpose"),
+        ),
+        sa.CheckConstraint(
+            "state IN ('pending', 'sending', 'unknown', 'sent', 'dead')",
+            name=op.f("ck_deliveries_state"),
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_deliveries")),
+        sa.UniqueConstraint(
+            "account", "platform_id", name=op.f("uq_deliveries_account_platform_id")
+        ),
+        sa.UniqueConstraint("key", name=op.f("uq_deliveries_key")),
+    )
+    op.create_index(
+        "ix_deliveries_open",
+        "deliveries",
+        ["account", "conversation", "ordinal"],
+        unique=False,
+        sqlite_where=sa.text("state IN ('pending', 'sending', 'unknown')"),
+        postgresql_where=sa.text("state IN ('pending', 'sending', 'unknown')"),
+    )
+    op.create_index(op.f("ix_deliveries_turn_id"), "deliveries", ["turn_id"], unique=False)
+    op.create_table(
+        "stream_segments",
+        sa.Column("turn_id", sa.String(length=32), nullable=False),
+        sa.Column("n", sa.Integer(), nullable=False),
+        sa.Column("text", sa.LargeBinary(), nullable=False),
+        sa.Column("is_new_message", sa.Boolean(), server_default=sa.false(), nullable=False),
+        sa.ForeignKeyConstraint(["turn_id"], ["turns.id"], name=op.f("fk_stream_segments_turn_id")),
+        sa.PrimaryKeyConstraint("turn_id", "n", name=op.f("pk_stream_segments")),
+    )
+    op.create_table(
+        "streams",
+        sa.Column("turn_id", sa.String(length=32), nullable=False),
+        sa.Column("account", sa.String(length=32), nullable=False),
+        sa.Column("phase", sa.String(length=32), nullable=False),
+        sa.Column("position", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("last_progress_at", sa.BigInteger(), nullable=True),
+        sa.Column("last_sign_at", sa.BigInteger(), nullable=True),
+        sa.Column("tools", sa.Text(), nullable=False),
+        sa.Column("reactions_shown", sa.Text(), nullable=False),
+        sa.Column("reaction_wished", sa.String(length=64), nullable=True),
+        sa.Column("reaction_due_at", sa.BigInteger(), nullable=True),
+        sa.Column("reaction_tries", sa.Integer(), server_default="0", nullable=False),
+        sa.ForeignKeyConstraint(["turn_id"], ["turns.id"], name=op.f("fk_streams_turn_id")),
+        sa.PrimaryKeyConstraint("turn_id", name=op.f("pk_streams")),
+    )
+    op.create_index(
+        op.f("ix_streams_account_reaction_due_at"),
+        "streams",
+        ["account", "reaction_due_at"],
+        unique=False,
+    )
+    op.create_table(
+        "turn_log",
+        sa.Column("turn_id", sa.String(length=32), nullable=False),
+        sa.Column("n", sa.Integer(), nullable=False),
+        sa.Column("event", sa.String(length=64), nullable=False),
+        sa.Column("detail", sa.Text(), nullable=False),
+        sa.Column("at", sa.BigInteger(), nullable=False),
+        sa.ForeignKeyConstraint(["turn_id"], ["turns.id"], name=op.f("fk_turn_log_turn_id")),
+        sa.PrimaryKeyConstraint("turn_id", "n", name=op.f("pk_turn_log")),
+    )
+
+
+def downgrade() -> None:
+    op.drop_table("turn_log")
+    op.drop_table("streams")
+    op.drop_table("stream_segments")
+    op.drop_table("deliveries")
+    op.drop_table("turns")
+    op.drop_table("sessions")
+    op.drop_table("inbox")
+    op.drop_table("database")
+    op.drop_table("conversations")
+    op.drop_table("accounts")
