@@ -1,0 +1,112 @@
+"""What is done with each gateway event: places are learnt, messages put in order, interactions answered."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import structlog
+
+from openab.channels.discord.gateway import MISSHAPEN, Parsers
+from openab.channels.discord.inbound import inbound_message
+from openab.channels.discord.places import DIRECT, PlaceFacts, Places
+from openab.channels.discord.rest import DiscordRest
+from openab.channels.discord.threads import fetch_channel
+from openab.domain.errors import OpenabError, Transient
+from openab.domain.ids import AccountId, PlatformId
+from openab.domain.message import InboundMessage
+
+#: Seconds to wait before each further look at a channel that could not be read.
+_LOOKS = (0.0, 1.0, 3.0)
+_LOOK_SECONDS = 5.0
+
+log = structlog.get_logger()
+
+
+class Events:
+    """Turns the events of one account into calls of `sink`, in the gateway's order.
+
+    The parsers only remember and put; `pump`, one task, resolves unknown channels and calls `sink`,
+    so a look-up holds up the messages behind it instead of letting them overtake.
+    """
+
+    def __init__(
+        self,
+        rest: DiscordRest,
+        account: AccountId,
+        places: Places,
+        sink: Callable[[InboundMessage], None],
+        *,
+        on_ready: Callable[[], None],
+        on_interaction: Callable[[Mapping[str, Any]], None],
+        on_lost: Callable[[], None],
+    ) -> None:
+        self._rest = rest
+        self._account = account
+        self._places = places
+        self._sink = sink
+        self._on_ready = on_ready
+        self._on_interaction = on_interaction
+        self._on_lost = on_lost
+        self._arrived: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue()
+
+    def parsers(self) -> Parsers:
+        """What each gateway event does.
+
+        MESSAGE_UPDATE is not among them: an edit is never input, and other bots' live messages
+        would be most of the traffic.
+        """
+        return {
+            "READY": lambda _raw: self._on_ready(),
+            "MESSAGE_CREATE": self._arrived.put_nowait,
+            "INTERACTION_CREATE": self._on_interaction,
+            "GUILD_CREATE": self._learn_guild,
+            "THREAD_LIST_SYNC": self._learn_guild,
+            **dict.fromkeys(_MADE_OR_CHANGED, self._learn),
+            **dict.fromkeys(_DELETED, self._forget),
+        }
+
+    async def pump(self) -> None:
+        """Pass the messages on, one after the other, until cancelled."""
+        while True:
+            raw = await self._arrived.get()
+            try:
+                message = inbound_message(raw, self._account, await self._facts(raw))
+            except (OpenabError, *MISSHAPEN):
+                log.exception("message_lost", message_id=str(raw.get("id")))
+                self._on_lost()
+            else:
+                self._sink(message)
+
+    async def _facts(self, raw: Mapping[str, Any]) -> PlaceFacts:
+        if raw.get("guild_id") is None:
+            return DIRECT
+        channel_id = PlatformId(str(raw["channel_id"]))
+        # Only threads that were archived when we connected are not known yet.
+        return self._places.find(channel_id) or await self._look_up(channel_id)
+
+    async def _look_up(self, channel_id: PlatformId) -> PlaceFacts:
+        failure: Transient | None = None
+        for pause in _LOOKS:
+            await asyncio.sleep(pause)
+            try:
+                return self._places.learn(
+                    await fetch_channel(self._rest, channel_id, _LOOK_SECONDS)
+                )
+            except Transient as error:
+                failure = error
+        raise failure or Transient("the channel was not looked up")
+
+    def _learn_guild(self, raw: Mapping[str, Any]) -> None:
+        for channel in (*raw.get("channels", ()), *raw.get("threads", ())):
+            if isinstance(channel, Mapping):
+                self._places.learn(channel)
+
+    def _learn(self, raw: Mapping[str, Any]) -> None:
+        self._places.learn(raw)
+
+    def _forget(self, raw: Mapping[str, Any]) -> None:
+        self._places.forget(PlatformId(str(raw["id"])))
+
+
+_MADE_OR_CHANGED = ("CHANNEL_CREATE", "CHANNEL_UPDATE", "THREAD_CREATE", "THREAD_UPDATE")
+_DELETED = ("CHANNEL_DELETE", "THREAD_DELETE")
