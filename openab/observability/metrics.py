@@ -1,0 +1,92 @@
+"""Every metric of the process, each declared once, in a registry of its own."""
+
+import asyncio
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+)
+
+#: What `render` gives, for the HTTP header.
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+_TURN_SECONDS = (1, 3, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200)
+_STALE_SECONDS = (0.5, 1, 1.5, 2, 3, 5, 10, 20, 40, 80)
+_LAG_SECONDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
+
+
+class Metrics:
+    """One process's numbers; each attribute is a metric. Labels are words from short lists, never ids."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        ProcessCollector(namespace="openab", registry=self._registry)
+        self._declare_turns()
+        self._declare_deliveries()
+        self._declare_intake()
+        self._declare_gateway()
+        self._declare_machine()
+
+    def render(self) -> bytes:
+        """All metrics in Prometheus' text form."""
+        return generate_latest(self._registry)
+
+    def _declare_turns(self) -> None:
+        self.turns_started = self._counter("turns_started", "Turns handed to an agent")
+        self.turns_ended = self._counter("turns_ended", "Turns that have an outcome", "outcome")
+        self.turn_seconds = self._histogram("turn_seconds", "From claim to outcome", _TURN_SECONDS)
+        self.open_turns = self._gauge("open_turns", "Turns without an outcome", "state")
+        self.leases_held = self._gauge("leases_held", "Conversations this process may act for")
+        self.leases_lost = self._counter("leases_lost", "Leases that another process took")
+
+    def _declare_deliveries(self) -> None:
+        about = "Deliveries by what they were and how they ended"
+        self.deliveries = self._counter("deliveries", about, "kind", "result")
+        about = "Sends of which nobody knows whether they happened"
+        self.deliveries_unknown = self._counter("deliveries_unknown", about, "kind")
+        self.edits = self._counter("edits", "Live edits by how they ended", "outcome")
+        about = "Age of the shown text when an edit replaced it"
+        self.edit_staleness = self._histogram("edit_staleness_seconds", about, _STALE_SECONDS)
+
+    def _declare_intake(self) -> None:
+        about = "Channel events by what became of them"
+        self.inbox_events = self._counter("inbox_events", about, "disposition", "reason")
+
+    def _declare_gateway(self) -> None:
+        self.gateway_ready = self._gauge("gateway_ready", "1 while the gateway session is usable")
+        about = "Gateway connections that had to be made again"
+        self.gateway_reconnects = self._counter("gateway_reconnects", about, "reason")
+        self.identifies = self._counter("identifies", "IDENTIFYs, of which a day has 1000")
+        about = "Requests that count towards the ban of this address"
+        self.invalid_requests = self._counter("invalid_requests", about, "status")
+
+    def _declare_machine(self) -> None:
+        about = "This clock minus the database's or Discord's"
+        self.clock_skew = self._gauge("clock_skew_seconds", about, "against")
+        self.agent_processes = self._gauge("agent_processes", "Agent processes that run")
+        self.database_errors = self._counter("database_errors", "Failed transactions", "kind")
+        self.commits = self._counter("commits", "Committed transactions that wrote")
+        about = "How late the event loop woke a sleeper"
+        self.loop_lag = self._histogram("event_loop_lag_seconds", about, _LAG_SECONDS)
+
+    def _counter(self, name: str, about: str, *labels: str) -> Counter:
+        return Counter(name, about, labels, namespace="openab", registry=self._registry)
+
+    def _gauge(self, name: str, about: str, *labels: str) -> Gauge:
+        return Gauge(name, about, labels, namespace="openab", registry=self._registry)
+
+    def _histogram(self, name: str, about: str, buckets: tuple[float, ...]) -> Histogram:
+        return Histogram(name, about, namespace="openab", registry=self._registry, buckets=buckets)
+
+
+async def measure_loop_lag(metrics: Metrics, interval: float = 1.0) -> None:
+    """Record the event loop's lag every `interval` seconds, until cancelled."""
+    clock = asyncio.get_running_loop().time
+    while True:
+        due = clock() + interval
+        await asyncio.sleep(interval)
+        metrics.loop_lag.observe(max(0.0, clock() - due))
