@@ -1,1 +1,1 @@
-"""A loopback Discord and a scripted ACP agent: for tests, the demo, and trying a configuration."""
+"""Doubles that speak the real wire formats: a loopback Discord and a scripted agent."""
