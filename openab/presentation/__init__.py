@@ -1,1 +1,1 @@
-"""The presentation plane: disposable, shows the work, decides nothing."""
+"""The presentation plane: shows running turns. Disposable; it decides nothing."""

@@ -18,6 +18,11 @@ _ESCAPE_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
+def starting(agent_name: str) -> str:
+    """The placeholder before anything is known of the turn."""
+    return f"⏳ 0s · starting · {_name(agent_name)}"
+
+
 def queued_behind(count: int) -> str:
     """The message was taken while `count` turns are before it."""
     return f"📥 Queued behind {count}: it is answered next in line. `/cancel` stops what runs now."

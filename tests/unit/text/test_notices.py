@@ -13,6 +13,7 @@ from openab.text.fences import open_at_end
 from openab.text.neutralize import live_mentions
 
 QUOTING: list[Callable[[str], str]] = [
+    notices.starting,
     notices.cancelled_by,
     notices.cancelled_before_start,
     notices.cancelling,

@@ -1,0 +1,25 @@
+"""What the presentation plane needs of the configuration."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from openab.domain.ids import ConversationRef
+from openab.presentation.reactions import Emojis, ReactionTiming
+from openab.text.tools import ToolDisplay
+
+#: `[presentation] mode`: everything, the status and tools only, or nothing while a turn runs.
+STREAM, HEARTBEAT, FINAL = "stream", "heartbeat", "final"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PresentationSettings:
+    """Values that a turn takes when it opens; intervals in seconds."""
+
+    #: The mode for a conversation.
+    mode: Callable[[ConversationRef], str]
+    edit_interval: float = 1.5
+    heartbeat: float = 20.0
+    tool_display: ToolDisplay = ToolDisplay.FULL
+    #: None: no reactions.
+    emojis: Emojis | None = field(default_factory=Emojis)
+    timing: ReactionTiming = field(default_factory=ReactionTiming)

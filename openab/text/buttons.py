@@ -1,0 +1,9 @@
+"""The buttons under a turn's messages; the custom id tells the adapter what a press means."""
+
+from openab.domain.ids import TurnId
+from openab.domain.outbound import Button
+
+
+def stop_button(turn: TurnId) -> Button:
+    """Cancels this turn; the same on the placeholder and on every edit of it."""
+    return Button(custom_id=f"openab:stop:{turn}", label="Stop", style="danger")
