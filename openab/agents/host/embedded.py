@@ -1,0 +1,215 @@
+"""The agent port inside the broker's own process: one agent process per session, events in memory."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncIterator
+from types import TracebackType
+from typing import Self
+
+import structlog
+
+from openab.agents.acp.process_tree import OWNER_VARIABLE, owner_marker
+from openab.agents.acp.session import AcpSession
+from openab.agents.host.journal import Journal
+from openab.agents.limits import Sizes, Timeouts
+from openab.domain.agent_events import (
+    AgentFailure,
+    EndKind,
+    FailureKind,
+    Numbered,
+    Position,
+    PromptEnded,
+)
+from openab.domain.ids import AccountId, AcpSessionId, Incarnation, TurnId
+from openab.ports.agent import (
+    AgentSession,
+    AgentSpec,
+    Liveness,
+    Opened,
+    OpenedBy,
+    Prompt,
+    PromptLost,
+    SessionBusy,
+    SessionStatus,
+    StaleEpoch,
+)
+
+log = structlog.get_logger()
+
+#: Prompts of one session that are remembered after their turns were forgotten.
+_REMEMBERED = 256
+
+
+class _Entry:
+    """What the host knows of one (database, key, generation)."""
+
+    def __init__(self) -> None:
+        self.epoch = 0
+        self.opening = asyncio.Lock()
+        self.session: AcpSession | None = None
+        self.given: OrderedDict[tuple[TurnId, int, int], None] = OrderedDict()
+
+    def give(self, step: tuple[TurnId, int, int]) -> bool:
+        """Note a prompt; False if it was noted before."""
+        if step in self.given:
+            return False
+        self.given[step] = None
+        if len(self.given) > _REMEMBERED:
+            self.given.popitem(last=False)
+        return True
+
+
+class EmbeddedAgents:
+    """Fulfils `ports.agent.Agents`; its incarnation ends with the process, and so do its agents."""
+
+    def __init__(
+        self,
+        *,
+        database_id: str,
+        account: AccountId,
+        incarnation: Incarnation,
+        timeouts: Timeouts | None = None,
+        sizes: Sizes | None = None,
+    ) -> None:
+        self._incarnation = incarnation
+        self._timeouts, self._sizes = timeouts or Timeouts(), sizes or Sizes()
+        self._markers = {OWNER_VARIABLE: owner_marker(database_id, account, incarnation)}
+        self._entries: dict[tuple[str, str, int], _Entry] = {}
+        self._journals: dict[TurnId, Journal] = {}
+        self._stopped = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    @property
+    def incarnation(self) -> Incarnation:
+        """This life of the host."""
+        return self._incarnation
+
+    async def stop(self) -> None:
+        """End every agent and take no more commands. Turns that run get no end event: readers get
+        PromptLost, so that nobody takes an orderly stop for the turn's outcome. Twice is harmless.
+        """
+        self._stopped = True
+        for journal in self._journals.values():
+            if not journal.ended:
+                journal.close()
+        sessions = [entry.session for entry in self._entries.values() if entry.session]
+        async with asyncio.TaskGroup() as group:
+            for session in sessions:
+                group.create_task(session.end(), name="stop an agent")
+
+    async def open(
+        self, session: AgentSession, spec: AgentSpec, acp_session_id: AcpSessionId | None
+    ) -> Opened:
+        """See the port. Opening an open session twice at once makes one process."""
+        entry = self._command(session)
+        async with entry.opening:
+            self._check(entry, session)
+            if entry.session and entry.session.is_usable and entry.session.acp_session_id:
+                return Opened(entry.session.acp_session_id, OpenedBy.LIVE)
+            if entry.session:
+                await entry.session.end()
+            entry.session = AcpSession(spec, self._markers, self._timeouts, self._sizes)
+            opened = await entry.session.open(acp_session_id)
+        log.info("agent_session_opened", key=session.key, by=opened.by, pid=entry.session.pid)
+        return opened
+
+    async def prompt(self, session: AgentSession, prompt: Prompt) -> None:
+        """See the port."""
+        entry = self._command(session)
+        if prompt.incarnation != self._incarnation:
+            raise PromptLost("the prompt names another life of this host")
+        step = (prompt.turn, prompt.attempt, prompt.step)
+        running = entry.session.running if entry.session else None
+        if step in entry.given:
+            if running:
+                await running.written.wait()
+            return
+        if running:
+            raise SessionBusy(f"turn {running.turn} is running on this session")
+        entry.give(step)
+        await self._start(entry, prompt)
+
+    async def events(self, turn: TurnId, after: int) -> AsyncIterator[Numbered]:
+        """See the port; PromptLost for a turn that this life of the host does not know."""
+        journal = self._journals.get(turn)
+        if journal is None:
+            raise PromptLost("this life of the host does not know the turn")
+        async for numbered in journal.read(after):
+            yield numbered
+
+    async def ack(self, turn: TurnId, position: Position, *, outcome: bool = False) -> None:
+        """See the port; a position of another incarnation says nothing here."""
+        journal = self._journals.get(turn)
+        if outcome and journal and journal.ended and position.incarnation == self._incarnation:
+            del self._journals[turn]
+
+    async def cancel(self, session: AgentSession, turn: TurnId) -> None:
+        """See the port."""
+        entry = self._command(session)
+        if entry.session and entry.session.running and entry.session.running.turn == turn:
+            await entry.session.cancel()
+
+    async def answer(self, session: AgentSession, request_id: str, option_id: str | None) -> bool:
+        """See the port; NoSuchOption (a Rejected) for an option that was not offered."""
+        entry = self._command(session)
+        running = entry.session.running if entry.session else None
+        return running.questions.answer(request_id, option_id) if running else False
+
+    async def close(self, session: AgentSession) -> None:
+        """See the port; a prompt that runs is cancelled first and gets its end event."""
+        entry = self._command(session)
+        if entry.session:
+            await entry.session.end()
+
+    def status(self, session: AgentSession) -> SessionStatus:
+        """See the port."""
+        entry = self._entries.get(_name(session))
+        live = entry.session if entry else None
+        if live is None or not live.is_usable:
+            return SessionStatus(Liveness.ABSENT)
+        running = live.running
+        return SessionStatus(
+            liveness=Liveness.PROMPTING if running else Liveness.IDLE,
+            turn=running.turn if running else None,
+            pid=live.pid,
+            quiet_seconds=live.quiet_seconds,
+        )
+
+    async def _start(self, entry: _Entry, prompt: Prompt) -> None:
+        journal = self._journals.get(prompt.turn)
+        if journal is None:
+            journal = self._journals[prompt.turn] = Journal(self._incarnation, self._sizes)
+        journal.begin()
+        if entry.session and entry.session.is_usable:
+            await entry.session.prompt(prompt.turn, prompt.content, journal)
+            return
+        said = "the session is not open at this host"
+        failure = AgentFailure(FailureKind.TRANSPORT, said)
+        journal.add(PromptEnded(EndKind.FAILED, failure=failure))
+
+    def _command(self, session: AgentSession) -> _Entry:
+        """The session's entry, if the caller may command it; its epoch is the newest from now on."""
+        entry = self._entries.setdefault(_name(session), _Entry())
+        self._check(entry, session)
+        entry.epoch = session.epoch
+        return entry
+
+    def _check(self, entry: _Entry, session: AgentSession) -> None:
+        if self._stopped:
+            raise PromptLost("this host has been stopped")
+        if session.epoch < entry.epoch:
+            raise StaleEpoch(f"epoch {session.epoch} is older than {entry.epoch}")
+
+
+def _name(session: AgentSession) -> tuple[str, str, int]:
+    return session.database_id, session.key, session.generation

@@ -1,0 +1,339 @@
+"""Agents in this process: the agent port without processes, playing the scripted agent's steps.
+
+It passes the port's conformance suite. Give two of them the same `memory` and the second one is
+a restarted host whose agents still know their sessions.
+"""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+
+from openab.domain.agent_events import (
+    AgentEvent,
+    AgentFailure,
+    EndKind,
+    FailureKind,
+    Numbered,
+    OptionKind,
+    PermissionAsked,
+    PermissionOption,
+    PermissionSettled,
+    PlanChanged,
+    PlanEntry,
+    Position,
+    PromptEnded,
+    TextDelta,
+    Thought,
+    ToolChanged,
+    ToolKind,
+    ToolStatus,
+    UsageChanged,
+)
+from openab.domain.ids import AcpSessionId, Incarnation, SessionKey, TurnId
+from openab.ports.agent import (
+    AgentRefused,
+    AgentSession,
+    AgentSpec,
+    Liveness,
+    Opened,
+    OpenedBy,
+    Prompt,
+    PromptLost,
+    SessionBusy,
+    SessionStatus,
+    StaleEpoch,
+)
+from openab.ports.tasks import end, spawn
+from openab.simulator.agent import kind_title_seconds, parse_steps
+
+_OPTIONS = tuple(
+    PermissionOption(f"id-{kind}", kind.replace("_", " "), kind)
+    for kind in (OptionKind.ALLOW_ONCE, OptionKind.ALLOW_ALWAYS, OptionKind.REJECT_ONCE)
+)
+Name = tuple[str, SessionKey, int]
+Memory = dict[AcpSessionId, list[str]]
+
+
+class _Died(Exception):
+    """The agent ended in the middle of a turn."""
+
+
+class _Failed(Exception):
+    """The agent answered with an error."""
+
+
+@dataclass
+class _Turn:
+    events: list[AgentEvent] = field(default_factory=list)
+    news: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    async def add(self, event: AgentEvent) -> None:
+        async with self.news:
+            self.events.append(event)
+            self.news.notify_all()
+
+
+@dataclass
+class _Live:
+    spec: AgentSpec
+    acp_session_id: AcpSessionId
+    task: asyncio.Task[None] | None = None
+    turn: TurnId | None = None
+    cancelled: asyncio.Event = field(default_factory=asyncio.Event)
+    questions: dict[str, asyncio.Future[str | None]] = field(default_factory=dict)
+
+
+class ScriptedAgents:
+    """Fulfils `ports.agent.Agents`. `delay` stands before each piece of text."""
+
+    def __init__(
+        self,
+        incarnation: str = "fake-1",
+        *,
+        memory: Memory | None = None,
+        delay: float = 0.0,
+        can_restore: bool = True,
+    ) -> None:
+        self._incarnation = Incarnation(incarnation)
+        self._memory: Memory = {} if memory is None else memory
+        self._delay, self._can_restore = delay, can_restore
+        self._epochs: dict[Name, int] = {}
+        self._live: dict[Name, _Live] = {}
+        self._turns: dict[TurnId, _Turn] = {}
+        self._given: set[tuple[TurnId, int, int]] = set()
+        self._count = itertools.count(1)
+        #: Every prompt that reached an agent, in order.
+        self.prompts: list[Prompt] = []
+        #: Raised by the next `open`, once.
+        self.refuse_open: Exception | None = None
+
+    @property
+    def incarnation(self) -> Incarnation:
+        """This life of the host."""
+        return self._incarnation
+
+    async def stop(self) -> None:
+        """End everything; running turns get no end event."""
+        for live in self._live.values():
+            await end(live.task)
+        self._live.clear()
+
+    async def open(
+        self, session: AgentSession, spec: AgentSpec, acp_session_id: AcpSessionId | None
+    ) -> Opened:
+        """See the port."""
+        name = self._command(session)
+        if self.refuse_open:
+            error, self.refuse_open = self.refuse_open, None
+            raise error
+        if name in self._live:
+            return Opened(self._live[name].acp_session_id, OpenedBy.LIVE)
+        if spec.command == "/does/not/exist":
+            raise AgentRefused(AgentFailure(FailureKind.NOT_FOUND, f"{spec.command} was not found"))
+        known = self._can_restore and acp_session_id in self._memory
+        if acp_session_id is not None and known:
+            self._live[name] = _Live(spec, acp_session_id)
+            return Opened(acp_session_id, OpenedBy.RESUMED)
+        fresh = AcpSessionId(f"{self._incarnation}-{next(self._count)}")
+        self._memory[fresh] = []
+        self._live[name] = _Live(spec, fresh)
+        return Opened(fresh, OpenedBy.NEW, context_lost=acp_session_id is not None)
+
+    async def prompt(self, session: AgentSession, prompt: Prompt) -> None:
+        """See the port."""
+        name = self._command(session)
+        if prompt.incarnation != self._incarnation:
+            raise PromptLost("another life of the host")
+        step = (prompt.turn, prompt.attempt, prompt.step)
+        if step in self._given:
+            return
+        live = self._live.get(name)
+        if live and live.turn:
+            raise SessionBusy(f"turn {live.turn} is running")
+        self._given.add(step)
+        turn = self._turns.setdefault(prompt.turn, _Turn())
+        if live is None:
+            failure = AgentFailure(FailureKind.TRANSPORT, "the session is not open")
+            await turn.add(PromptEnded(EndKind.FAILED, failure=failure))
+            return
+        live.turn = prompt.turn
+        live.cancelled.clear()
+        self.prompts.append(prompt)
+        text = prompt.content[-1].text
+        self._memory[live.acp_session_id].append(text)
+        live.task = spawn(f"fake turn {prompt.turn}", self._play(name, live, turn, text))
+
+    async def events(self, turn: TurnId, after: int) -> AsyncIterator[Numbered]:
+        """See the port."""
+        if turn not in self._turns:
+            raise PromptLost("unknown turn")
+        journal, n = self._turns[turn], after
+        while True:
+            async with journal.news:
+                while n >= len(journal.events):
+                    if not self._runs(turn):
+                        return
+                    await journal.news.wait()
+                event = journal.events[n]
+            n += 1
+            yield Numbered(Position(self._incarnation, n), event)
+            if isinstance(event, PromptEnded):
+                return
+
+    async def ack(self, turn: TurnId, position: Position, *, outcome: bool = False) -> None:
+        """See the port."""
+        if outcome and not self._runs(turn) and position.incarnation == self._incarnation:
+            self._turns.pop(turn, None)
+
+    async def cancel(self, session: AgentSession, turn: TurnId) -> None:
+        """See the port."""
+        live = self._live.get(self._command(session))
+        if live and live.turn == turn:
+            live.cancelled.set()
+            for question in live.questions.values():
+                question.set_result(None)
+            live.questions.clear()
+
+    async def answer(self, session: AgentSession, request_id: str, option_id: str | None) -> bool:
+        """See the port."""
+        live = self._live.get(self._command(session))
+        question = live.questions.pop(request_id, None) if live else None
+        if question is None:
+            return False
+        question.set_result(option_id)
+        return True
+
+    async def close(self, session: AgentSession) -> None:
+        """See the port."""
+        live = self._live.pop(self._command(session), None)
+        if live and live.task and live.turn:
+            await self.cancel_live(live)
+
+    async def cancel_live(self, live: _Live) -> None:
+        """Cancel what runs and wait for its end."""
+        live.cancelled.set()
+        for question in live.questions.values():
+            question.set_result(None)
+        live.questions.clear()
+        if live.task:
+            await live.task
+
+    def status(self, session: AgentSession) -> SessionStatus:
+        """See the port."""
+        live = self._live.get((session.database_id, session.key, session.generation))
+        if live is None:
+            return SessionStatus(Liveness.ABSENT)
+        kind = Liveness.PROMPTING if live.turn else Liveness.IDLE
+        return SessionStatus(kind, turn=live.turn, pid=1)
+
+    def _command(self, session: AgentSession) -> Name:
+        name = (session.database_id, session.key, session.generation)
+        if session.epoch < self._epochs.get(name, 0):
+            raise StaleEpoch(f"epoch {session.epoch}")
+        self._epochs[name] = session.epoch
+        return name
+
+    def _runs(self, turn: TurnId) -> bool:
+        return any(live.turn == turn for live in self._live.values())
+
+    async def _play(self, name: Name, live: _Live, turn: _Turn, text: str) -> None:
+        ended = PromptEnded(EndKind.COMPLETED, "end_turn")
+        try:
+            await _Player(live, turn, self._memory[live.acp_session_id], self._delay).play(text)
+        except _Died as died:
+            self._live.pop(name, None)
+            failure = AgentFailure(FailureKind.EXITED, "the agent ended", exit_code=int(str(died)))
+            ended = PromptEnded(EndKind.FAILED, failure=failure)
+        except _Failed as failed:
+            code, message = failed.args
+            failure = AgentFailure(FailureKind.ERROR, message, code=code)
+            ended = PromptEnded(EndKind.FAILED, failure=failure)
+        if live.cancelled.is_set():
+            ended = PromptEnded(EndKind.CANCELLED, "cancelled")
+        live.turn = None
+        await turn.add(ended)
+
+
+class _Player:
+    def __init__(self, live: _Live, turn: _Turn, memory: Sequence[str], delay: float) -> None:
+        self._live, self._turn, self._memory, self._delay = live, turn, memory, delay
+        self._count = itertools.count(1)
+
+    async def play(self, text: str) -> None:
+        steps = parse_steps(text)
+        for step, value in steps or [("say", f"You said: {text}")]:
+            if self._live.cancelled.is_set():
+                return
+            await getattr(self, f"step_{step}")(value)
+
+    async def _pause(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._live.cancelled.wait()
+        except TimeoutError:
+            return
+
+    async def step_say(self, value: str) -> None:
+        await self._pause(self._delay)
+        if not self._live.cancelled.is_set():
+            await self._turn.add(TextDelta(value))
+
+    async def step_words(self, value: str) -> None:
+        for n in range(int(value)):
+            await self.step_say(f"word{n} ")
+
+    async def step_delay(self, value: str) -> None:
+        self._delay = float(value)
+
+    async def step_wait(self, value: str) -> None:
+        await self._pause(float(value))
+
+    async def step_hang(self, _value: str) -> None:
+        await self._live.cancelled.wait()
+
+    async def step_think(self, value: str) -> None:
+        await self._turn.add(Thought(value))
+
+    async def step_plan(self, value: str) -> None:
+        await self._turn.add(PlanChanged(tuple(PlanEntry(entry) for entry in value.split("|"))))
+
+    async def step_usage(self, value: str) -> None:
+        used, _, size = value.partition(":")
+        await self._turn.add(UsageChanged(int(used), int(size)))
+
+    async def step_tool(self, value: str) -> None:
+        kind, title, seconds = kind_title_seconds(value)
+        tool_id = f"call-{next(self._count)}"
+        started = ToolChanged(tool_id, title, ToolKind(kind), ToolStatus.IN_PROGRESS)
+        await self._turn.add(started)
+        await self._pause(seconds)
+        await self._turn.add(ToolChanged(tool_id, status=ToolStatus.COMPLETED))
+
+    async def step_permission(self, value: str) -> None:
+        kind, title, _ = kind_title_seconds(value)
+        name = f"question-{id(self._turn)}-{next(self._count)}"
+        answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+        self._live.questions[name] = answer
+        tool = ToolChanged(f"ask-{name}", title, ToolKind(kind))
+        await self._turn.add(PermissionAsked(name, tool, _OPTIONS))
+        if self._live.spec.permission_mode != "ask":
+            del self._live.questions[name]
+            answer.set_result("id-allow_always")
+        chosen = await answer
+        kinds = {option.option_id: option.kind for option in _OPTIONS}
+        await self._turn.add(PermissionSettled(name, chosen, kinds.get(chosen or "")))
+        if not self._live.cancelled.is_set():
+            await self._turn.add(TextDelta(f"permission: {chosen}"))
+
+    async def step_recall(self, _value: str) -> None:
+        earlier = self._memory[:-1]
+        lines = [f"{n}. {text}" for n, text in enumerate(earlier, 1)]
+        await self.step_say("\n".join([f"I remember {len(earlier)} prompts.", *lines]))
+
+    async def step_fail(self, value: str) -> None:
+        code, _, message = value.partition(":")
+        raise _Failed(int(code), message)
+
+    async def step_exit(self, value: str) -> None:
+        raise _Died(value)
