@@ -1,7 +1,7 @@
 """A turn's numbered events, in memory, kept until the outcome is stored by whoever reads them."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field, replace
 
 from openab.agents.limits import Sizes
@@ -78,7 +78,7 @@ class Journal:
         self._closed = True
         self._news.set()
 
-    async def read(self, after: int) -> AsyncIterator[Numbered]:
+    async def read(self, after: int) -> AsyncGenerator[Numbered, None]:
         """Events with n > `after` as they come, up to and including the next end."""
         n = after
         while True:
