@@ -71,7 +71,7 @@ class Transaction:
         self, statement: sa.Executable, parameters: Parameters | None = None
     ) -> CursorResult[Any]:
         """Run one statement; its rows are all here when this returns."""
-        return await self._step(self._connection.execute(statement, parameters))
+        return await self._step(lambda: self._connection.execute(statement, parameters))
 
     async def now(self) -> datetime:
         """The database's clock at this moment (so after any lock already taken), plus the offset."""
@@ -82,10 +82,10 @@ class Transaction:
     async def savepoint(self) -> AsyncIterator[None]:
         """A part that is undone alone when it raises; the transaction can go on."""
         hints = len(self._hints)
-        nested = await self._step(self._connection.begin_nested().start())
+        nested = await self._step(lambda: self._connection.begin_nested().start())
         try:
             yield
-            await self._step(nested.commit())
+            await self._step(nested.commit)
         except BaseException:
             del self._hints[hints:]
             await self._undo(nested)
@@ -97,11 +97,11 @@ class Transaction:
 
     async def has_table(self, table: sa.Table) -> bool:
         """Whether the database has this table."""
-        return await self._step(
-            self._connection.run_sync(
-                lambda connection: sa.inspect(connection).has_table(table.name)
-            )
-        )
+
+        def look(connection: sa.Connection) -> bool:
+            return sa.inspect(connection).has_table(table.name)
+
+        return await self._step(lambda: self._connection.run_sync(look))
 
     async def commit(self) -> None:
         """For `Database` only: make it last, or raise `DatabaseUnavailable` or `CommitUnknown`."""
@@ -127,10 +127,10 @@ class Transaction:
             except Exception:
                 log.exception("after_commit_failed")
 
-    async def _step(self, step: Awaitable[Result]) -> Result:
+    async def _step(self, step: Callable[[], Awaitable[Result]]) -> Result:
         self._must_be_sound()
         try:
-            return await _translated(step)
+            return await _translated(step())
         except BaseException:
             self._is_broken = True
             raise

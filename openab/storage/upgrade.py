@@ -106,6 +106,8 @@ async def prepare(url: str, *, auto_upgrade: bool) -> SchemaState:
 
 async def vacuum(url: str) -> None:
     """Give the space of deleted rows back; raises `DatabaseUnavailable` if the database is busy."""
+    if dialect.is_missing(url):
+        raise SchemaRefused("there is no database yet; type: openab db upgrade")
     engine = dialect.vacuum_engine(url)
     try:
         async with engine.connect() as connection:
