@@ -241,7 +241,8 @@ def test_a_terminal_gets_text() -> None:
 def everything_global() -> list[object]:
     root = logging.getLogger()
     hooks: list[object] = [sys.excepthook, sys.unraisablehook, threading.excepthook]
-    return [*hooks, warnings.showwarning, list(root.handlers), root.level]
+    ours = [structlog.is_configured(), structlog.get_config()]
+    return [*hooks, *ours, warnings.showwarning, list(root.handlers), root.level]
 
 
 def test_setup_is_idempotent_and_reversible(stream: io.StringIO) -> None:
@@ -255,4 +256,3 @@ def test_setup_is_idempotent_and_reversible(stream: io.StringIO) -> None:
     second.restore()
     second.restore()
     assert everything_global() == before
-    assert not structlog.is_configured()
