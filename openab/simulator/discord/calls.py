@@ -10,7 +10,7 @@ from openab.simulator.discord.gateway import Gateway
 from openab.simulator.discord.interactions import Interactions
 from openab.simulator.discord.journal import Request
 from openab.simulator.discord.limits import Limits, Nonces
-from openab.simulator.discord.world import Channel, Message, User, Viewer, World
+from openab.simulator.discord.world import Channel, Guild, Message, User, Viewer, World
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,15 @@ class Call:
     def viewer(self) -> Viewer:
         """How the asking bot may see messages."""
         return self.world.viewer(self.me.id)
+
+    def guild(self) -> Guild:
+        """The guild of the path: 10004, or 50001 when the bot is not in it."""
+        guild = self.world.guilds.get(self.params["guild_id"])
+        if guild is None:
+            raise refused(10004)
+        if self.me.id not in guild.member_ids:
+            raise refused(50001)
+        return guild
 
     def channel(self, *needed: str) -> Channel:
         """The channel of the path: 10003, 50001 when it cannot be seen, 50013 without the rights."""

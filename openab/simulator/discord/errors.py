@@ -8,6 +8,7 @@ Json = dict[str, Any]
 CATALOGUE: dict[int, tuple[int, str]] = {
     10003: (404, "Unknown Channel"),
     10004: (404, "Unknown Guild"),
+    10007: (404, "Unknown Member"),
     10008: (404, "Unknown Message"),
     10013: (404, "Unknown User"),
     10014: (400, "Unknown Emoji"),

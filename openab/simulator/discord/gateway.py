@@ -118,6 +118,7 @@ class Gateway:
 
     def identify(self, bot: User, intents: int, line: Line) -> Session:
         """A fresh session: READY, then a GUILD_CREATE for each guild."""
+        self._forget_the_expired()
         session = Session(secrets.token_hex(16), bot, intents, line=line)
         self.sessions[session.id] = session
         self.identifies[bot.id] = self.identifies.get(bot.id, 0) + 1
@@ -141,6 +142,15 @@ class Gateway:
             self._number_and_tell(session, "GUILD_CREATE", shape)
         return session
 
+    def _forget_the_expired(self) -> None:
+        for session in list(self.sessions.values()):
+            if self._is_expired(session):
+                del self.sessions[session.id]
+
+    def _is_expired(self, session: Session) -> bool:
+        away = session.detached_at
+        return away is not None and self._world.clock.monotonic() - away > self.resume_seconds
+
     def resume(self, session_id: str, bot: User, sequence: int, line: Line) -> Session | None:
         """Take a session up again: what was missed, then RESUMED; None: it is gone."""
         session = self.sessions.get(session_id)
@@ -156,10 +166,8 @@ class Gateway:
         return session
 
     def _replayable(self, session: Session, sequence: int) -> bool:
-        away = session.detached_at
-        in_time = away is None or self._world.clock.monotonic() - away <= self.resume_seconds
         first = session.replayable[0]["s"] if session.replayable else 1
-        return in_time and first <= sequence + 1 <= session.sequence + 1
+        return not self._is_expired(session) and first <= sequence + 1 <= session.sequence + 1
 
     def detach(self, session: Session, line: Line, *, ends: bool) -> None:
         """A socket is gone; with 1000 or 1001 from the client the session is gone, too."""

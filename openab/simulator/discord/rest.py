@@ -15,7 +15,14 @@ from openab.simulator.discord import (
     routes_webhooks,
 )
 from openab.simulator.discord.calls import Answer, Call, Route, Services
-from openab.simulator.discord.errors import Json, Refused, not_found, refused, unauthorised
+from openab.simulator.discord.errors import (
+    Json,
+    Refused,
+    invalid_form,
+    not_found,
+    refused,
+    unauthorised,
+)
 from openab.simulator.discord.faults import FaultHandle, Faults
 from openab.simulator.discord.forms import Upload
 from openab.simulator.discord.journal import Journal, Request
@@ -65,6 +72,7 @@ class Rest:
         request = self._begin(route, incoming)
         call = Call(self._services, request, incoming.match_info)
         try:
+            _check_ids(call)
             await self._read(incoming, call)
             self._authenticate(route, incoming, call)
         except Refused as refusal:
@@ -165,6 +173,18 @@ class Rest:
         return web.Response(
             status=reply.status, body=json.dumps(reply.body).encode(), headers=headers
         )
+
+
+def _check_ids(call: Call) -> None:
+    """Ids in path and query are numbers, but for `@me` and `@original` (50035)."""
+    paged = {key: call.request.query.get(key) for key in ("before", "after", "around")}
+    if "threads" in call.request.path:
+        paged = {}
+    named = {key: value for key, value in call.params.items() if key.endswith("_id")}
+    for key, value in {**paged, **named}.items():
+        if value is not None and not value.isdigit() and not value.startswith("@"):
+            text = f'Value "{value}" is not snowflake.'
+            raise invalid_form(key, "NUMBER_TYPE_COERCE", text)
 
 
 def _decoded(content: bytes) -> Json | list[Json]:

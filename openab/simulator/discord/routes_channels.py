@@ -101,9 +101,7 @@ def _member_id(call: Call) -> str:
 
 def active_threads(call: Call) -> Answer:
     """GET of a guild's active threads."""
-    guild_id = call.params["guild_id"]
-    if call.me.id not in call.world.guilds[guild_id].member_ids:
-        raise refused(50001)
+    guild_id = call.guild().id
     visible = (
         one
         for one in call.world.threads_of(guild_id, archived=False)

@@ -49,8 +49,9 @@ def list_messages(call: Call) -> Answer:
 def _page(messages: list[Message], query: dict[str, str], limit: int) -> list[Message]:
     if "around" in query:
         middle = int(query["around"])
-        nearest = sorted(messages, key=lambda one: abs(int(one.id) - middle))[:limit]
-        return sorted(nearest, key=lambda one: int(one.id), reverse=True)
+        newer = [one for one in messages if int(one.id) > middle][-(limit // 2) :]
+        older = [one for one in messages if int(one.id) <= middle]
+        return (newer if limit > 1 else []) + older[: limit - limit // 2]
     if "after" in query:
         # The oldest ones after the id, newest of them first.
         return [one for one in messages if int(one.id) > int(query["after"])][-limit:]

@@ -5,7 +5,6 @@ from typing import Any
 from openab.simulator.discord import posting, shapes
 from openab.simulator.discord.calls import Answer, Call, Route
 from openab.simulator.discord.errors import Json, invalid_form, refused
-from openab.simulator.discord.world import Guild
 
 
 def gateway(call: Call) -> Answer:
@@ -66,38 +65,29 @@ def open_dm(call: Call) -> Answer:
     return Answer(200, shapes.channel(call.world, channel, call.viewer))
 
 
-def _guild(call: Call) -> Guild:
-    guild = call.world.guilds.get(call.params["guild_id"])
-    if guild is None:
-        raise refused(10004)
-    if call.me.id not in guild.member_ids:
-        raise refused(50001)
-    return guild
-
-
 def get_guild(call: Call) -> Answer:
     """GET of a guild."""
-    return Answer(200, shapes.guild(call.world, _guild(call), call.viewer))
+    return Answer(200, shapes.guild(call.world, call.guild(), call.viewer))
 
 
 def guild_channels(call: Call) -> Answer:
     """GET of a guild's channels, without threads."""
-    shape = shapes.guild(call.world, _guild(call), call.viewer)
+    shape = shapes.guild(call.world, call.guild(), call.viewer)
     return Answer(200, shape["channels"])
 
 
 def guild_roles(call: Call) -> Answer:
     """GET of a guild's roles."""
-    shape = shapes.guild(call.world, _guild(call), call.viewer)
+    shape = shapes.guild(call.world, call.guild(), call.viewer)
     return Answer(200, shape["roles"])
 
 
 def guild_member(call: Call) -> Answer:
     """GET of one member; not one is 10007."""
-    guild, who = _guild(call), call.params["user_id"]
+    guild, who = call.guild(), call.params["user_id"]
     user_id = call.me.id if who == "@me" else who
     if user_id not in guild.member_ids:
-        raise refused(10013)
+        raise refused(10007)
     account = call.world.users[user_id]
     return Answer(200, shapes.member(guild, account, with_user=True))
 

@@ -1,6 +1,5 @@
 """The loopback Discord as a whole: one port for REST, gateway and files, and the way to its world."""
 
-import asyncio
 import secrets
 from collections.abc import Awaitable, Callable
 from types import TracebackType
@@ -147,6 +146,11 @@ class LoopbackDiscord:
         )
         happenings.guild_changed(self.world, "GUILD_CREATE", guild.id, only=user_id)
 
+    def role_mention(self, bot: Bot, guild: Guild | None = None) -> str:
+        """How a message mentions the bot's managed role, as people's autocompletion often does."""
+        roles = (guild or self.guild).roles.values()
+        return next(f"<@&{role.id}>" for role in roles if role.bot_id == bot.id)
+
     def add_role(self, guild: Guild, name: str, *members: str, mentionable: bool = True) -> Role:
         """A role of a guild."""
         role = Role(self.world.snowflakes.next(), name, mentionable=mentionable)
@@ -282,7 +286,3 @@ class LoopbackDiscord:
             return "no such channel"
         shown = self.messages(channel_id)
         return " | ".join(f"{one.author.name}: {one.content[:80]!r}" for one in shown) or "silence"
-
-    async def serve_until(self, stop: asyncio.Event) -> None:
-        """Keep serving until `stop` is set, for a process that does nothing else."""
-        await stop.wait()
