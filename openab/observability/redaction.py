@@ -41,6 +41,9 @@ _PATTERNS = (
     ),
 )
 
+# None of the shapes above does without one of these; most field names and values have none.
+_HAS_SHAPE = re.compile(r"[.:/=%,\s]|aW50")
+
 _SECRET_KEYS = frozenset(
     {
         "authorization",
@@ -65,13 +68,15 @@ class Redactor:
 
     def __init__(self) -> None:
         self._spellings: tuple[str, ...] = ()
+        self._any_spelling = re.compile(r"(?!)")
 
     def add(self, secret: str) -> bool:
         """Hide this text from now on, in its escaped spellings too; False: too short to be hidden."""
         if len(secret) < _SHORTEST_SECRET:
             return False
         known = {*self._spellings, *_spellings(secret)}
-        self._spellings = tuple(sorted(known, key=len, reverse=True))
+        self._spellings = tuple(sorted(known))
+        self._any_spelling = re.compile("|".join(map(re.escape, self._spellings)))
         return True
 
     def text(self, text: str) -> str:
@@ -122,14 +127,20 @@ class Redactor:
         return self.text(text).encode("utf-8", "surrogateescape")
 
     def _spans(self, text: str) -> Iterator[tuple[int, int]]:
-        for spelling in self._spellings:
-            yield from _occurrences(text, spelling)
-        for run in _DOTTED.finditer(text):
-            if _BOT_TOKEN.search(run.group()):
-                yield run.span()
-        for pattern in _PATTERNS:
-            for match in pattern.finditer(text):
-                yield match.span("secret")
+        if self._any_spelling.search(text):
+            for spelling in self._spellings:
+                yield from _occurrences(text, spelling)
+        if _HAS_SHAPE.search(text):
+            yield from _shapes(text)
+
+
+def _shapes(text: str) -> Iterator[tuple[int, int]]:
+    for run in _DOTTED.finditer(text):
+        if _BOT_TOKEN.search(run.group()):
+            yield run.span()
+    for pattern in _PATTERNS:
+        for match in pattern.finditer(text):
+            yield match.span("secret")
 
 
 def _occurrences(text: str, part: str) -> Iterator[tuple[int, int]]:
