@@ -7,10 +7,7 @@ from typing import Annotated
 
 import typer
 
-from openab.config.as_openab import judge_as_openab
-from openab.config.fetch import read_source, shown_source
 from openab.config.findings import Caution, ConfigInvalid, Finding
-from openab.config.load import load
 
 app = typer.Typer(help="Check the configuration file.", no_args_is_help=True)
 
@@ -31,6 +28,8 @@ def check(
     ] = False,
 ) -> None:
     """Tell every mistake and caution with its place. Exit code 2 if the file cannot be used."""
+    from openab.config.fetch import shown_source
+
     shown = shown_source(source)
     try:
         cautions, usable = _as_openab(source) if openab else _as_ours(source, os.environ)
@@ -44,11 +43,16 @@ def check(
 
 
 def _as_ours(source: str, environ: Mapping[str, str]) -> tuple[tuple[Caution, ...], str]:
+    from openab.config.load import load
+
     loaded = load(source, environ)
     return loaded.cautions, f"can be used; database {loaded.database.masked}"
 
 
 def _as_openab(source: str) -> tuple[tuple[Caution, ...], str]:
+    from openab.config.as_openab import judge_as_openab
+    from openab.config.fetch import read_source
+
     text = asyncio.run(read_source(source))
     return judge_as_openab(text, os.environ), "can be used by OpenAB"
 

@@ -21,26 +21,24 @@ def is_remote(source: str) -> bool:
 
 async def read_source(source: str, *, seconds: float = FETCH_SECONDS) -> str:
     """The text, decoded. Raises ConfigInvalid with what to do about it."""
-    scheme, separator, _ = source.partition("://")
     if is_remote(source):
-        raw = await _fetch(source, seconds)
-    elif separator:
-        raise _unreadable(f"{scheme}:// is not served", "give a file, or an https:// address")
-    else:
-        raw = await asyncio.to_thread(_read_file, source)
-    return _decode(raw)
+        return _decode(await _fetch(source, seconds))
+    return await asyncio.to_thread(read_file, source)
 
 
 def read_file(source: str) -> str:
     """The text of a local file, decoded. Raises ConfigInvalid."""
-    return _decode(_read_file(source))
+    scheme, separator, _ = source.partition("://")
+    if separator:
+        raise _unreadable(f"{scheme}:// is not served", "give a file, or an https:// address")
+    return _decode(_read_bytes(source))
 
 
 def _unreadable(message: str, remedy: str = "") -> ConfigInvalid:
     return ConfigInvalid([Mistake("", None, message, remedy)])
 
 
-def _read_file(source: str) -> bytes:
+def _read_bytes(source: str) -> bytes:
     try:
         return Path(source).read_bytes()
     except FileNotFoundError:

@@ -119,13 +119,11 @@ def _tell_unknown(key: str, declared: Mapping[str, FieldInfo], found: Findings, 
 def _tidy_ids(value: Any, found: Findings, path: Path) -> Any:
     if not isinstance(value, list):
         return value
+    told = len(found.mistakes)
     kept = list(_usable_ids(value, found, path))
-    if value and not kept and not any(isinstance(each, float) for each in value):
-        found.mistake(
-            path,
-            "no usable id is left in the list",
-            "an empty list would let everybody in, so it is refused",
-        )
+    if value and not kept and len(found.mistakes) == told:
+        remedy = "an empty list would let everybody in, so it is refused"
+        found.mistake(path, "no usable id is left in the list", remedy)
     return kept
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from pydantic import GetCoreSchemaHandler
-from pydantic_core import CoreSchema, core_schema
+from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 
 
 class Secret:
@@ -36,9 +36,12 @@ class Secret:
     def __get_pydantic_core_schema__(
         cls, source: type[Any], handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        made = core_schema.no_info_after_validator_function(
-            cls, core_schema.str_schema(strict=True)
-        )
-        return core_schema.union_schema(
-            [core_schema.is_instance_schema(cls), made], mode="left_to_right"
-        )
+        return core_schema.no_info_plain_validator_function(cls._from)
+
+    @classmethod
+    def _from(cls, value: object) -> "Secret":
+        if isinstance(value, Secret):
+            return value
+        if not isinstance(value, str):
+            raise PydanticKnownError("string_type")
+        return cls(value)

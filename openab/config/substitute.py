@@ -9,6 +9,7 @@ from openab.config.lexer import REFERENCE, Kind, Token, tokens
 
 _SECRET_REFERENCE = re.compile(r"\$\{secrets\.[\w.-]+\}")
 _NEEDS_ESCAPE = re.compile(r'[\\"\x00-\x1f\x7f]')
+_UNFIT_FOR_LITERAL = re.compile(r"['\x00-\x1f\x7f]")
 _DELIMITERS = {Kind.LITERAL: ("'", '"'), Kind.LITERAL_LINES: ("'''", '"""')}
 
 
@@ -51,6 +52,7 @@ class _Place:
 
 
 _QUOTED = _Place(escape)
+_LITERAL = _Place(str)
 _BARE = _Place(str, absent='""', single_line=True)
 
 
@@ -68,7 +70,7 @@ class _Writer:
         if token.kind is Kind.PLAIN:
             return self._replace(token, token.text, _BARE)
         if token.kind in _DELIMITERS:
-            return self._as_basic(token)
+            return self._in_literal(token)
         return self._replace(token, token.text, _QUOTED)
 
     def _refuse_secret_references(self, token: Token) -> None:
@@ -102,14 +104,20 @@ class _Writer:
             return place.absent
         return place.put(value)
 
-    def _as_basic(self, token: Token) -> str:
-        """A literal string cannot hold every value; this makes the basic one that says the same."""
+    def _in_literal(self, token: Token) -> str:
+        """A literal string cannot hold every value; a basic one that says the same can."""
         if not token.closed:
             return token.text
         mark, basic_mark = _DELIMITERS[token.kind]
         inner = token.text[len(mark) : -len(mark)]
+        if self._fits_literally(inner):
+            return mark + self._replace(token, inner, _LITERAL) + mark
         written = self._replace(token, inner, _Place(escape, _escape_lines))
         return basic_mark + written + basic_mark
+
+    def _fits_literally(self, inner: str) -> bool:
+        values = (self._environ.get(found["name"], "") for found in REFERENCE.finditer(inner))
+        return not any(_UNFIT_FOR_LITERAL.search(value) for value in values)
 
 
 def _line_of(token: Token, text: str, found: re.Match[str]) -> int:

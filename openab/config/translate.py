@@ -15,7 +15,6 @@ _EXPECTED = {
     "mapping_type": ("a table", "write it as [section] or { key = … }"),
     "dict_type": ("a table", "write it as [section] or { key = … }"),
     "model_type": ("a table", "write it as [section]"),
-    "is_instance_of": ("a string", 'write it in quotes, "…"'),
 }
 _REQUIRED: dict[Path, tuple[str, str]] = {
     ("discord",): ("no chat network is configured", "add [discord] with its bot_token"),
@@ -28,7 +27,7 @@ _REQUIRED: dict[Path, tuple[str, str]] = {
 
 def path_of(error: ErrorDetails) -> Path:
     """Where the error is, without the steps that only the validator knows."""
-    inner = ("is-instance[Secret]", "[key]")
+    inner = ("[key]",)
     return tuple(
         part for part in error["loc"] if part not in inner and not str(part).startswith("function-")
     )
@@ -45,7 +44,8 @@ def explain(error: ErrorDetails) -> tuple[str, str]:
     if kind == "enum":
         return _explain_word(error)
     if kind in _EXPECTED:
-        expected, remedy = _EXPECTED[kind]
+        has_point = kind == "int_type" and isinstance(error["input"], float)
+        expected, remedy = _EXPECTED["int_from_float" if has_point else kind]
         return f"{expected} is expected, not {kind_of(error['input'])}", remedy
     return error["msg"][:1].lower() + error["msg"][1:], ""
 

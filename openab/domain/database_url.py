@@ -87,7 +87,9 @@ def _sqlite(rest: str, home: str) -> DatabaseAddress:
         raise DatabaseUrlInvalid("the database must be a file, to outlive the process", _EXAMPLES)
     if path == "~" or path.startswith("~/"):
         path = home.rstrip("/") + path[1:]
-    return DatabaseAddress("sqlite", f"sqlite+aiosqlite:///{path}", f"sqlite:///{path}", path)
+    # The engine decodes %XX in a database's name; a file's name is meant as it stands.
+    encoded = path.replace("%", "%25")
+    return DatabaseAddress("sqlite", f"sqlite+aiosqlite:///{encoded}", f"sqlite:///{path}", path)
 
 
 def _postgres(rest: str) -> DatabaseAddress:
