@@ -15,6 +15,8 @@ from openab.domain.ids import PlatformId
 
 _SNOWFLAKE = re.compile(r"[1-9][0-9]{0,19}")
 _SHOWN_LENGTH = 30
+# In any unit; the greatest number of days that a duration holds is not much more.
+_GREATEST_DURATION = 10**8
 _GREATEST_ID = 2**64 - 1
 _FLOAT_REMEDY = 'write the id in quotes, "…": a number with a point or an exponent has lost digits'
 
@@ -83,8 +85,8 @@ def _count_of(unit: str) -> Any:
     def to_timedelta(value: object) -> object:
         if isinstance(value, bool) or not isinstance(value, int | float):
             return value if isinstance(value, timedelta) else _no_number(value)
-        if not 0 <= value <= 10**9:
-            raise wrong(f"{value} is out of range", "write a number from 0 to 1000000000")
+        if not 0 <= value <= _GREATEST_DURATION:
+            raise wrong(f"{value} is out of range", "write a number from 0 to 100000000")
         return timedelta(**{unit: value})
 
     return BeforeValidator(to_timedelta)

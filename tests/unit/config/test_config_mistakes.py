@@ -40,7 +40,7 @@ allow_user_message = "involved"
 [pool]
 max_sessions = "10"
 [presentation]
-mode = "streem"
+mode = "flow"
 [presentation.conversations.abc]
 [[cron.jobs]]
 schedule = "* * * * *"
@@ -91,6 +91,8 @@ url = "mysql://u:pw@h/d"
         (TOKEN + "[pools]", "no such key", "`pool`"),
         (TOKEN + "[presentation]\nedit_interval_ms = 0", "0 is not allowed", "greater"),
         (TOKEN + "[presentation]\nedit_interval_ms = -1", "out of range", "from 0"),
+        (TOKEN + "[database]\nkeep_days = 1000000000", "out of range", "100000000"),
+        (TOKEN + "[database]\nkeep_days = nan", "out of range", "from 0"),
         (TOKEN + '[cluster]\nlease_seconds = "15"', "a number is expected", "without quotes"),
         (TOKEN + "[pool]\nmax_sessions = 1.5", "a whole number is expected", "without a point"),
         (TOKEN + "pool = 3", "unknown", ""),
