@@ -121,9 +121,10 @@ class Line(discord.Client):
 
     async def silent(self) -> None:
         """Return when no frame has come for two heartbeats, whatever discord.py thinks of it."""
-        # What is waited for is that nothing happens, and no event can say that.
+        # What is waited for is that nothing happens, and no event can say that. Looked at every
+        # second at least, since the connection may tell a shorter heartbeat meanwhile.
         while (left := 2 * self.heartbeat_seconds - self.frame_age) > 0:  # noqa: ASYNC110
-            await asyncio.sleep(min(left, self.heartbeat_seconds / 2))
+            await asyncio.sleep(min(left, 1.0))
 
     async def shut(self, seconds: float = 5.0) -> None:
         """Close the connection; a server that does not answer the goodbye is left standing."""

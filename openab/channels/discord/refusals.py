@@ -38,8 +38,13 @@ _REQUEST_TIMEOUT = 408
 DEFAULT_RETRY_SECONDS = 5.0
 
 
+def is_refusal(answer: Mapping[str, Any]) -> bool:
+    """Whether the answer's code is a definite refusal, even on a 429 (30046 comes with one)."""
+    return _code(answer) in _BY_CODE
+
+
 def translate(status: int, answer: Mapping[str, Any]) -> OpenabError:
-    """The error that a status of 300 or more (other than 429) means for whoever called."""
+    """The error that a status of 300 or more (a mere 429 apart) means for whoever called."""
     code = _code(answer)
     words = f"Discord answered {status}, code {code}: {answer.get('message', '')}"
     if status >= 500 or status == _REQUEST_TIMEOUT:

@@ -15,7 +15,7 @@ from discord.http import HTTPClient, Route
 
 from openab.channels.discord import addressing
 from openab.channels.discord.embargo import EVERYTHING, Embargo, told
-from openab.channels.discord.refusals import translate
+from openab.channels.discord.refusals import is_refusal, translate
 from openab.channels.discord.transmission import Try, TryEnded, current_try, trace
 from openab.domain.errors import OpenabError, Rejected
 from openab.domain.ids import AccountId, PlatformId
@@ -26,7 +26,7 @@ from openab.ports.channel import (
     DeliveryUnknown,
     Refusal,
 )
-from openab.ports.tasks import end, spawn
+from openab.ports.tasks import spawn
 
 DEFAULT_API_BASE = "https://discord.com/api/v10"
 #: discord.py raises instead of sleeping longer than this; it takes no smaller value.
@@ -178,10 +178,12 @@ class DiscordRest:
         seen = Try(permit=permit)
         task = _start(request, seen)
         try:
-            await _first_of(task, seen, seconds)
+            await asyncio.wait(
+                {task, seen.answered}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+            )
         finally:
             seen.closed = True
-            self._linger(task, cancel=not seen.answered.is_set())
+            self._linger(task, cancel=not seen.answered.done())
         return self._outcome(seen, key, _error_of(task))
 
     def _linger(self, task: "asyncio.Task[Any]", *, cancel: bool) -> None:
@@ -201,12 +203,13 @@ class DiscordRest:
         if seen.status is None:
             raise _without_answer(seen, error) from error
         self._note(seen)
-        if seen.status == _TOO_MANY:
-            raise self._busy(seen, key)
-        if seen.status >= 300:
-            answer = _parsed(seen.body)
-            raise translate(seen.status, answer if isinstance(answer, Mapping) else {})
-        return seen.body or b""
+        if seen.status < 300:
+            return seen.body or b""
+        parsed = _parsed(seen.body)
+        answer = parsed if isinstance(parsed, Mapping) else {}
+        if seen.status == _TOO_MANY and not is_refusal(answer):
+            raise self._busy(seen, answer, key)
+        raise translate(seen.status, answer)
 
     def _note(self, seen: Try) -> None:
         if seen.status in _INVALID and seen.headers.get("X-RateLimit-Scope") != "shared":
@@ -219,9 +222,8 @@ class DiscordRest:
                 return
             self._on_skew(told_at - self._wall())
 
-    def _busy(self, seen: Try, key: str) -> ChannelBusy:
-        answer = _parsed(seen.body)
-        wait, everything = told(seen.headers, answer if isinstance(answer, Mapping) else {})
+    def _busy(self, seen: Try, answer: Mapping[str, Any], key: str) -> ChannelBusy:
+        wait, everything = told(seen.headers, answer)
         self._embargo.hold(EVERYTHING if everything else key, self._clock() + wait)
         return ChannelBusy("Discord's rate limit", wait)
 
@@ -230,15 +232,6 @@ def _start(request: Coroutine[Any, Any, Any], seen: Try) -> "asyncio.Task[Any]":
     context = copy_context()
     context.run(current_try.set, seen)
     return context.run(spawn, "discord-request", request)
-
-
-async def _first_of(task: "asyncio.Task[Any]", seen: Try, seconds: float) -> None:
-    """Wait until the answer is in or the request has ended, at most `seconds`."""
-    answered = spawn("discord-answer", seen.answered.wait())
-    try:
-        await asyncio.wait({task, answered}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        await end(answered)
 
 
 def _error_of(task: "asyncio.Task[Any]") -> BaseException | None:

@@ -20,6 +20,10 @@ class TryEnded(Exception):
     """Ends a request inside the libraries. No OSError and no discord.py error, so that neither repeats it."""
 
 
+def _future() -> "asyncio.Future[None]":
+    return asyncio.get_running_loop().create_future()
+
+
 @dataclass(slots=True)
 class Try:
     """One call's only HTTP request, as the trace saw it."""
@@ -34,7 +38,8 @@ class Try:
     status: int | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes | None = None
-    answered: asyncio.Event = field(default_factory=asyncio.Event)
+    #: Done as soon as status and body are known.
+    answered: "asyncio.Future[None]" = field(default_factory=_future)
 
 
 #: The call that the running task makes; None for requests that are not ours to follow.
@@ -77,7 +82,7 @@ async def _answer_came(
     request.status = params.response.status
     request.headers = params.response.headers
     request.body = await params.response.read()
-    request.answered.set()
+    request.answered.set_result(None)
     if request.status == _TOO_MANY or request.status >= _SERVER_ERRORS:
         # discord.py would sleep and repeat; and a cancelled global sleep blocks it for ever.
         raise TryEnded("the answer is in")
