@@ -180,6 +180,25 @@ def _is_unowned(now: datetime, call: timedelta) -> sa.ColumnElement[bool]:
     return sa.or_(conversations.c.lease_until.is_(None), conversations.c.lease_until < now - call)
 
 
+async def is_any_claimable(
+    tx: Transaction, accounts: Collection[AccountId], call: timedelta
+) -> bool:
+    """Whether a claim would find something: asked in a read, so that idle polling writes nothing."""
+    now = await tx.now()
+    result = await tx.execute(
+        sa.select(sa.literal(1)).where(_is_claimable(accounts, now, call)).limit(1)
+    )
+    return result.one_or_none() is not None
+
+
+def _is_claimable(
+    accounts: Collection[AccountId], now: datetime, call: timedelta
+) -> sa.ColumnElement[bool]:
+    return sa.and_(
+        conversations.c.account.in_(list(accounts)), _is_unowned(now, call), _has_work(now)
+    )
+
+
 async def claim(
     tx: Transaction,
     accounts: Collection[AccountId],
@@ -188,23 +207,21 @@ async def claim(
     *,
     lease: timedelta,
     call: timedelta,
-) -> tuple[Conversation, Ownership] | None:
-    """Take one conversation that has work and no living owner, and raise its epoch; None: there is none."""
+    limit: int,
+) -> list[tuple[Conversation, Ownership]]:
+    """Take conversations that have work and no living owner, and raise their epochs; at most `limit`."""
     now = await tx.now()
+    # Materialised, since a planner may run a limited subquery more than once and take too many.
     free = (
         sa.select(conversations.c.id)
-        .where(
-            conversations.c.account.in_(list(accounts)),
-            _is_unowned(now, call),
-            _has_work(now),
-        )
-        .limit(1)
+        .where(_is_claimable(accounts, now, call))
+        .limit(limit)
         .with_for_update(skip_locked=True)
-        .scalar_subquery()
+        .cte("free")
     )
     result = await tx.execute(
         sa.update(conversations)
-        .where(conversations.c.id == free, _is_unowned(now, call))
+        .where(conversations.c.id.in_(sa.select(free.c.id)), _is_unowned(now, call))
         .values(
             lease_owner=worker,
             lease_proof=proof,
@@ -213,11 +230,8 @@ async def claim(
         )
         .returning(conversations)
     )
-    row = result.one_or_none()
-    if row is None:
-        return None
-    claimed = _conversation(row)
-    return claimed, Ownership(claimed.id, claimed.epoch)
+    claimed = [_conversation(row) for row in result]
+    return [(where, Ownership(where.id, where.epoch)) for where in claimed]
 
 
 async def lock(tx: Transaction, ownership: Ownership) -> Conversation:

@@ -179,6 +179,13 @@ async def by_nonce(tx: Transaction, account: AccountId, nonce: str) -> Delivery 
     return _delivery(row) if row else None
 
 
+async def postpone(tx: Transaction, delivery: DeliveryId, until: datetime) -> None:
+    """Nothing is tried for this row before `until`."""
+    await tx.execute(
+        sa.update(deliveries).where(deliveries.c.id == delivery).values(not_before=until)
+    )
+
+
 async def note_platform_id(tx: Transaction, delivery: DeliveryId, message: PlatformId) -> None:
     """The network showed us the message of a create; its state follows when its owner looks."""
     await tx.execute(

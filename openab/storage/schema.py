@@ -217,8 +217,10 @@ stream_segments = sa.Table(
     metadata,
     sa.Column("turn_id", sa.String(32), sa.ForeignKey("turns.id"), primary_key=True),
     sa.Column("n", sa.Integer, primary_key=True),
-    #: The fold's input for this stretch: text exactly as it came.
+    #: Text exactly as it came.
     sa.Column("text", RawText, nullable=False),
+    #: The agent began another message here (a tool call stood between, or its message id changed).
+    sa.Column("is_new_message", sa.Boolean, nullable=False, server_default=sa.false()),
 )
 
 deliveries = sa.Table(

@@ -13,12 +13,20 @@ from openab.storage.schema import stream_segments, streams, turns
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """What one commit adds to a turn's stream. `n` numbers its segment; empty text adds none."""
+class Segment:
+    """A stretch of raw text; `is_new_message`: the agent began another message with it."""
 
-    turn: TurnId
     n: int
     text: str
+    is_new_message: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What one commit adds to a turn's stream."""
+
+    turn: TurnId
+    segments: Sequence[Segment]
     position: int
     tools: Sequence[Mapping[str, object]]
     phase: str
@@ -51,7 +59,14 @@ async def advance(tx: Transaction, steps: Sequence[Progress]) -> None:
     """Append the segments and move the positions of many turns at once."""
     now = await tx.now()
     segments = [
-        {"turn_id": step.turn, "n": step.n, "text": step.text} for step in steps if step.text
+        {
+            "turn_id": step.turn,
+            "n": segment.n,
+            "text": segment.text,
+            "is_new_message": segment.is_new_message,
+        }
+        for step in steps
+        for segment in step.segments
     ]
     if segments:
         await tx.execute(sa.insert(stream_segments), segments)
@@ -78,14 +93,14 @@ async def advance(tx: Transaction, steps: Sequence[Progress]) -> None:
     )
 
 
-async def text_of(tx: Transaction, turn: TurnId) -> str:
+async def segments_of(tx: Transaction, turn: TurnId) -> list[Segment]:
     """The raw text that was committed so far, in order."""
     result = await tx.execute(
-        sa.select(stream_segments.c.text)
+        sa.select(stream_segments)
         .where(stream_segments.c.turn_id == turn)
         .order_by(stream_segments.c.n)
     )
-    return "".join(row.text for row in result)
+    return [Segment(row.n, row.text, row.is_new_message) for row in result]
 
 
 async def tools_of(tx: Transaction, turn: TurnId) -> list[dict[str, Any]]:

@@ -60,6 +60,11 @@ def not_yours_to_cancel(requester: str) -> str:
     return f"⛔ Only {_name(requester)}, who asked, or an operator can cancel this."
 
 
+def not_allowed_here() -> str:
+    """A command by somebody, or in a place, that the allow-lists do not admit."""
+    return "⛔ You may not use this here."
+
+
 def hard_timeout_near(minutes: int) -> str:
     """The turn is going to be stopped soon."""
     unit = "minute" if minutes == 1 else "minutes"

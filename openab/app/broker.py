@@ -1,0 +1,243 @@
+"""One broker process: the order in which its parts start, and the order in which they stop."""
+
+import asyncio
+from collections.abc import Coroutine, Mapping
+from contextlib import AsyncExitStack, suppress
+
+import structlog
+
+from openab.agents.acp.process_tree import reap_leftovers
+from openab.agents.host.check import check_agent
+from openab.app.account_lock import AccountLock
+from openab.app.readiness import Readiness
+from openab.app.reloading import Reloading
+from openab.app.values import DISCORD, Live, agent_spec, presentation
+from openab.app.wiring import Doors, Parts, wire
+from openab.channels.discord.client import DiscordClient
+from openab.channels.discord.rest import Identity
+from openab.channels.discord.slash import register_commands
+from openab.config.load import Loaded
+from openab.config.paths import openab_home, private_folder
+from openab.domain.errors import OpenabError, Transient, Unknown
+from openab.observability.metrics import Metrics, measure_loop_lag
+from openab.storage import accounts, conversations
+from openab.storage.engine import Database
+from openab.storage.upgrade import prepare
+from openab.web.server import WebServer
+
+log = structlog.get_logger()
+_LOGIN_WAITS = (1.0, 2.0, 5.0, 10.0, 30.0)
+_STOP_SECONDS = 5.0
+
+
+class Broker:
+    """`run` once; it returns after an orderly stop and raises what makes going on impossible."""
+
+    def __init__(self, loaded: Loaded, environ: Mapping[str, str]) -> None:
+        self._loaded = loaded
+        self._environ = environ
+        self._home = private_folder(openab_home(environ))
+        self._metrics = Metrics()
+        self._readiness = Readiness()
+        self._doors = Doors()
+        self._reloading: Reloading | None = None
+
+    def reload(self) -> None:
+        """SIGHUP."""
+        if self._reloading:
+            self._reloading.ask()
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Start everything, work until `stopping`, stop everything in reverse.
+
+        Raises TokenRefused, AccountTaken, SchemaRefused, CannotListen (all before any work is
+        done), and whatever bug a part dies of.
+        """
+        async with AsyncExitStack() as stack:
+            await self._serve_health(stack)
+            client = self._client(stack)
+            identity = await self._login(client, stopping)
+            if identity is None:
+                return
+            lock = self._lock(stack, identity)
+            database = await self._open_database(stack, identity)
+            parts = await self._wire(stack, database, client, identity, lock.proof)
+            await self._adopt(parts, identity, lock)
+            await self._work(parts, identity, stopping)
+
+    async def _serve_health(self, stack: AsyncExitStack) -> None:
+        listen = self._loaded.config.http.listen
+        if listen is None:
+            return
+        host = f"[{listen.host}]" if ":" in listen.host else listen.host
+        server = WebServer(
+            f"{host}:{listen.port}",
+            is_default=not self._loaded.config.http.is_configured,
+            checks=self._readiness.checks,
+            metrics=self._metrics.render,
+            turns=self._readiness.live_turns,
+        )
+        bound = await server.start()
+        stack.push_async_callback(server.stop)
+        log.info("http_listening", address=bound)
+
+    def _client(self, stack: AsyncExitStack) -> DiscordClient:
+        discord, metrics = self._loaded.config.discord, self._metrics
+        client = DiscordClient(
+            discord.bot_token.reveal(),
+            discord.api_base,
+            self._doors.put,
+            self._doors.answer,
+            on_identify=metrics.identifies.inc,
+            on_invalid=lambda status: metrics.invalid_requests.labels(str(status)).inc(),
+            on_skew=lambda seconds: metrics.clock_skew.labels("discord").set(seconds),
+        )
+        stack.push_async_callback(client.close)
+        return client
+
+    async def _login(self, client: DiscordClient, stopping: asyncio.Event) -> Identity | None:
+        """Who we are, asked until Discord answers; None if we were stopped before."""
+        attempt = 0
+        while not stopping.is_set():
+            try:
+                identity = await client.login()
+            except (Transient, Unknown) as error:
+                wait = _LOGIN_WAITS[min(attempt, len(_LOGIN_WAITS) - 1)]
+                log.warning("login_failed", error=str(error), retry_seconds=wait)
+                attempt += 1
+                await _unless(stopping, wait)
+            else:
+                self._readiness.client = client
+                log.info("logged_in", account=identity.account, name=identity.name)
+                if not identity.message_content:
+                    log.error("message_content_intent_off", account=identity.account)
+                return identity
+        return None
+
+    def _lock(self, stack: AsyncExitStack, identity: Identity) -> AccountLock:
+        lock = AccountLock(self._home / "locks", DISCORD, identity.account)
+        lock.acquire()
+        stack.callback(lock.release)
+        return lock
+
+    async def _open_database(self, stack: AsyncExitStack, identity: Identity) -> Database:
+        address = self._loaded.database
+        wanted = self._loaded.config.database.auto_upgrade
+        auto = address.is_sqlite if wanted is None else wanted
+        state = await prepare(address.url, auto_upgrade=auto)
+        log.info("database_opened", address=address.masked, schema=state.found)
+        database = await Database.open(address.url)
+        stack.push_async_callback(database.close)
+        self._readiness.database = database
+        async with database.transaction() as tx:
+            await accounts.ensure(tx, DISCORD, identity.account, identity.name)
+        return database
+
+    async def _wire(
+        self,
+        stack: AsyncExitStack,
+        database: Database,
+        client: DiscordClient,
+        identity: Identity,
+        proof: str,
+    ) -> Parts:
+        live = Live(self._loaded.config, identity.account, self._environ)
+        parts = wire(
+            database=database,
+            database_url=self._loaded.database.url,
+            client=client,
+            doors=self._doors,
+            account=identity.account,
+            live=live,
+            proof=proof,
+            metrics=self._metrics,
+        )
+        stack.push_async_callback(parts.agents.stop)
+        self._reloading = Reloading(self._loaded.source, live, self._environ, lambda: _apply(parts))
+        return parts
+
+    async def _adopt(self, parts: Parts, identity: Identity, lock: AccountLock) -> None:
+        """The account's lock is ours, so its former owner on this machine is dead: succeed it at once."""
+        async with parts.database.transaction() as tx:
+            freed = await conversations.free_dead(tx, identity.account, parts.worker, lock.proof)
+        if freed:
+            log.info("dead_owner_succeeded", conversations=freed)
+        # One process per account and machine: any other incarnation found here is a dead one's.
+        await asyncio.to_thread(
+            reap_leftovers,
+            parts.database.id,
+            identity.account,
+            lambda incarnation: incarnation != parts.agents.incarnation,
+        )
+
+    async def _work(self, parts: Parts, identity: Identity, stopping: asyncio.Event) -> None:
+        parts.renewal.start()
+        try:
+            async with asyncio.TaskGroup() as group:
+                background = [
+                    group.create_task(coroutine, name=name)
+                    for name, coroutine in self._background(parts, identity).items()
+                ]
+                dispatcher = group.create_task(parts.dispatcher.run(stopping), name="dispatcher")
+                client = group.create_task(parts.client.run(stopping), name="discord")
+                await stopping.wait()
+                log.info("stopping", running_turns=parts.dispatcher.running_turns)
+                await asyncio.wait({dispatcher, client})
+                for task in background:
+                    task.cancel()
+        finally:
+            await asyncio.to_thread(parts.renewal.stop, _STOP_SECONDS)
+        log.info("stopped")
+
+    def _background(
+        self, parts: Parts, identity: Identity
+    ) -> dict[str, Coroutine[None, None, None]]:
+        assert self._reloading is not None
+        return {
+            "intake": parts.intake.run(),
+            "stream log": parts.stream_log.run(),
+            "courtesies": parts.courtesies.run(),
+            "reloading": self._reloading.run(),
+            "agent check": self._check_agent(),
+            "commands": self._register(parts, identity),
+            "loop lag": measure_loop_lag(self._metrics),
+        }
+
+    async def _check_agent(self) -> None:
+        """Try the agent once at the start, so that a wrong command is known before anybody asks."""
+        checked = await check_agent(agent_spec(self._loaded.config, self._environ))
+        self._readiness.agent = checked
+        if checked.failure:
+            log.error("agent_failed", kind=checked.failure.kind.value, told=checked.failure.message)
+        else:
+            log.info("agent_ready", name=checked.agent_name, version=checked.agent_version)
+
+    async def _register(self, parts: Parts, identity: Identity) -> None:
+        """Register the slash commands if they changed; without them `!cancel` and the button still work."""
+        account = identity.account
+
+        async def known() -> str | None:
+            async with parts.database.read() as tx:
+                return await accounts.command_digest(tx, DISCORD, account)
+
+        async def store(digest: str) -> None:
+            async with parts.database.transaction() as tx:
+                await accounts.keep_command_digest(tx, DISCORD, account, digest)
+
+        try:
+            await register_commands(
+                parts.client.rest, identity.application_id, known_digest=known, store_digest=store
+            )
+        except OpenabError as error:
+            log.warning("slash_commands_not_registered", error=str(error))
+
+
+def _apply(parts: Parts) -> None:
+    parts.streams.settings = presentation(parts.live)
+
+
+async def _unless(stopping: asyncio.Event, seconds: float) -> None:
+    """Wait `seconds`, or until stopping."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await stopping.wait()

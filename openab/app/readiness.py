@@ -1,0 +1,72 @@
+"""What `/readyz` and the status page say: each part's own word, asked anew each time."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from openab.domain.errors import OpenabError
+from openab.storage import turns
+from openab.web.health import Check
+
+if TYPE_CHECKING:
+    from openab.agents.host.check import AgentChecked
+    from openab.channels.discord.client import DiscordClient
+    from openab.storage.engine import Database
+
+
+class Readiness:
+    """The checks of one process. Parts that are not there yet are not ready."""
+
+    def __init__(self) -> None:
+        self.database: Database | None = None
+        self.client: DiscordClient | None = None
+        #: None: not tried yet.
+        self.agent: AgentChecked | None = None
+
+    async def checks(self) -> Mapping[str, Check]:
+        """All checks by name."""
+        return {
+            "database": await self._database(),
+            "discord": self._discord(),
+            "agent": self._agent(),
+        }
+
+    async def _database(self) -> Check:
+        if self.database is None:
+            return Check(ok=False, reason="not opened yet")
+        try:
+            async with self.database.read() as tx:
+                await tx.now()
+        except OpenabError as error:
+            return Check(ok=False, reason=str(error))
+        return Check(ok=True)
+
+    def _discord(self) -> Check:
+        if self.client is None:
+            return Check(ok=False, reason="not logged in yet")
+        health = self.client.health()
+        return Check(ok=health.ready, reason=health.reason)
+
+    def _agent(self) -> Check:
+        if self.agent is None:
+            return Check(ok=False, reason="not tried yet")
+        failure = self.agent.failure
+        if failure:
+            return Check(ok=False, reason=f"{failure.kind.value}: {failure.message}")
+        return Check(ok=True, reason=f"{self.agent.agent_name} {self.agent.agent_version}".strip())
+
+    async def live_turns(self) -> Sequence[Mapping[str, object]]:
+        """The turns that are not settled, for the status page."""
+        if self.database is None:
+            return []
+        async with self.database.read() as tx:
+            rows = await turns.listed(tx, only_open=True, limit=100)
+        return [
+            {
+                "turn": row["id"],
+                "state": row["state"],
+                "session": row["session_key"],
+                "created": row["created_at"],
+                "started": row["started_at"],
+            }
+            for row in rows
+        ]

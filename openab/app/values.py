@@ -1,0 +1,127 @@
+"""From the configuration file to the few values that each part needs."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from openab.agents.environment import agent_environment
+from openab.config.models import Config
+from openab.control.settings import Emojis, ReactionSettings, ReplySettings, Settings
+from openab.domain.gates import BotMode, GatePolicy
+from openab.domain.ids import AccountId, ChannelName, ConversationRef, WorkerId
+from openab.ports.agent import AgentSpec
+from openab.presentation.reactions import Emojis as StatusEmojis
+from openab.presentation.reactions import ReactionTiming
+from openab.presentation.settings import PresentationSettings
+from openab.text.tools import ToolDisplay
+
+DISCORD = ChannelName("discord")
+
+
+class Live:
+    """The configuration in use; a reload replaces it as a whole."""
+
+    def __init__(self, config: Config, account: AccountId, environ: Mapping[str, str]) -> None:
+        self.config = config
+        self._account = account
+        self._environ = environ
+
+    def policy(self) -> GatePolicy:
+        """What the gates need."""
+        discord = self.config.discord
+        return GatePolicy(
+            account=self._account,
+            allowed_channels=discord.channels,
+            allowed_users=discord.users,
+            bot_mode=BotMode.OFF if discord.allow_bot_messages == "off" else BotMode.MENTIONS,
+            trusted_bots=frozenset(discord.trusted_bot_ids),
+        )
+
+    def operators(self) -> frozenset[str]:
+        """Who may cancel for others."""
+        return frozenset(self.config.discord.operators)
+
+    def mode(self, ref: ConversationRef, has_other_bot: bool) -> str:  # noqa: FBT001 - a callable value's signature
+        """How much of a turn is shown in this conversation."""
+        return self.config.presentation.mode_in(
+            ref.conversation_id, ref.parent_conversation_id, with_other_bots=has_other_bot
+        ).value
+
+    def replies(self) -> ReplySettings:
+        """How final answers are delivered."""
+        shown = self.config.presentation
+        return ReplySettings(
+            final=shown.final.value,
+            ping_requester=shown.ping_requester,
+            tool_display=ToolDisplay(self.config.reactions.tool_display.value),
+        )
+
+    def agent(self) -> AgentSpec:
+        """How the default agent is started."""
+        return agent_spec(self.config, self._environ)
+
+
+def agent_spec(config: Config, environ: Mapping[str, str]) -> AgentSpec:
+    """The default agent, with its complete environment."""
+    agent = config.agent
+    explicit = {name: value.reveal() for name, value in agent.env.items()}
+    return AgentSpec(
+        name=Path(agent.command).name,
+        command=agent.command,
+        args=tuple(agent.args),
+        working_dir=agent.working_dir,
+        env=agent_environment(environ, explicit, agent.inherit_env),
+        hard_timeout_seconds=config.pool.prompt_hard_timeout.total_seconds(),
+    )
+
+
+def settings(live: Live, account: AccountId, worker: WorkerId, proof: str) -> Settings:
+    """What the control plane is told."""
+    config = live.config
+    reactions, cluster = config.reactions, config.cluster
+    return Settings(
+        channel=DISCORD,
+        account=account,
+        worker=worker,
+        proof=proof,
+        policy=live.policy,
+        agent=live.agent,
+        mode=live.mode,
+        operators=live.operators,
+        replies=live.replies,
+        reactions=ReactionSettings(
+            enabled=reactions.enabled,
+            remove_after_reply=reactions.remove_after_reply,
+            emojis=Emojis(**reactions.emojis.model_dump()),
+            done_hold=reactions.timing.done_hold,
+            error_hold=reactions.timing.error_hold,
+        ),
+        lease=cluster.lease,
+        call=cluster.call,
+        drain=cluster.drain,
+    )
+
+
+def presentation(live: Live) -> PresentationSettings:
+    """What the presentation plane is told."""
+    shown, reactions = live.config.presentation, live.config.reactions
+    timing = reactions.timing
+    return PresentationSettings(
+        mode=lambda ref: live.mode(ref, False),
+        edit_interval=shown.edit_interval.total_seconds(),
+        heartbeat=shown.heartbeat.total_seconds(),
+        tool_display=ToolDisplay(reactions.tool_display.value),
+        emojis=StatusEmojis(**reactions.emojis.model_dump()) if reactions.enabled else None,
+        timing=ReactionTiming(
+            debounce=timing.debounce.total_seconds(),
+            stall_soft=timing.stall_soft.total_seconds(),
+            stall_hard=timing.stall_hard.total_seconds(),
+            done_hold=timing.done_hold.total_seconds(),
+            error_hold=timing.error_hold.total_seconds(),
+        ),
+    )
+
+
+def environment() -> Mapping[str, str]:
+    """This process's environment, read once."""
+    return dict(os.environ)

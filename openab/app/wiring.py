@@ -1,0 +1,172 @@
+"""The composition root: the configuration becomes the object graph of one account."""
+
+import asyncio
+import os
+import time
+from dataclasses import dataclass
+
+import structlog
+
+from openab.agents.host.embedded import EmbeddedAgents
+from openab.app.values import Live, presentation, settings
+from openab.channels.discord.client import DiscordClient
+from openab.control.commands import Commands
+from openab.control.courtesies import Courtesies
+from openab.control.dispatcher import Dispatcher
+from openab.control.intake import Intake
+from openab.control.leases import Leases
+from openab.control.services import Counters, Services
+from openab.control.stream_log import StreamLog
+from openab.domain.ids import AccountId, Incarnation, WorkerId
+from openab.domain.message import InboundCommand, InboundMessage
+from openab.observability.metrics import Metrics
+from openab.ports.feed import TurnFeed, TurnOpening
+from openab.ports.signals import Signals
+from openab.presentation.stream import Streams
+from openab.storage.engine import Database
+from openab.storage.ids import new_id
+from openab.storage.renewal import LeaseRenewal, Renewal
+
+log = structlog.get_logger()
+
+
+class Doors:
+    """Where the network's events come in: the client is made before what takes its events."""
+
+    def __init__(self) -> None:
+        self.intake: Intake | None = None
+        self.commands: Commands | None = None
+
+    def put(self, message: InboundMessage) -> None:
+        """A message came."""
+        if self.intake:
+            self.intake.put(message)
+
+    async def answer(self, command: InboundCommand) -> str:
+        """A command came; the answer goes to its author alone."""
+        if self.commands is None:
+            return "openab is starting; try again in a moment."
+        return await self.commands.answer(command)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What runs, once it is wired."""
+
+    database: Database
+    client: DiscordClient
+    agents: EmbeddedAgents
+    dispatcher: Dispatcher
+    intake: Intake
+    stream_log: StreamLog
+    courtesies: Courtesies
+    renewal: LeaseRenewal
+    streams: Streams
+    live: Live
+    worker: WorkerId
+
+
+class _LateFeeds:
+    """A FeedSource that is known before the streams behind it are made."""
+
+    streams: Streams
+
+    def open(self, opening: TurnOpening) -> TurnFeed:
+        """See `FeedSource`."""
+        return self.streams.open(opening)
+
+
+def wire(
+    *,
+    database: Database,
+    database_url: str,
+    client: DiscordClient,
+    doors: Doors,
+    account: AccountId,
+    live: Live,
+    proof: str,
+    metrics: Metrics,
+    signals: Signals | None = None,
+) -> Parts:
+    """Everything for one account; nothing is started yet."""
+    signals = signals or Signals()
+    worker = WorkerId(f"{os.getpid()}-{new_id()}")
+    agents = EmbeddedAgents(
+        database_id=database.id, account=account, incarnation=Incarnation(worker)
+    )
+    told = settings(live, account, worker, proof)
+    loop = asyncio.get_running_loop()
+
+    def told_loop(result: Renewal) -> None:
+        loop.call_soon_threadsafe(renewed, result)
+
+    renewal = LeaseRenewal(
+        database_url,
+        worker,
+        told.lease.total_seconds(),
+        told.lease.total_seconds() / 3,
+        told_loop,
+    )
+    stream_log = StreamLog(database, agents, told.commit_every, signals)
+    feeds = _LateFeeds()
+    services = Services(
+        database=database,
+        channel=client.channel.guarded,
+        agents=agents,
+        feeds=feeds,
+        stream_log=stream_log,
+        settings=told,
+        leases=Leases(time.monotonic, told.lease.total_seconds(), renewal.valid_until),
+        clock=time.monotonic,
+        signals=signals,
+        counters=_counters(metrics),
+    )
+    dispatcher = Dispatcher(services)
+
+    def renewed(result: Renewal) -> None:
+        if result.failure:
+            metrics.database_errors.labels("lease_renewal").inc()
+        dispatcher.check_leases()
+
+    feeds.streams = Streams(
+        dispatcher.writer, presentation(live), reaction=dispatcher.wish_reaction
+    )
+    courtesies = Courtesies(client.channel, told.call)
+    doors.intake = Intake(
+        database, told, dispatcher.wake, courtesies.refuse, signals, services.counters.inbox
+    )
+    doors.commands = Commands(database, told, dispatcher.wake)
+    return Parts(
+        database=database,
+        client=client,
+        agents=agents,
+        dispatcher=dispatcher,
+        intake=doors.intake,
+        stream_log=stream_log,
+        courtesies=courtesies,
+        renewal=renewal,
+        streams=feeds.streams,
+        live=live,
+        worker=worker,
+    )
+
+
+def _counters(metrics: Metrics) -> Counters:
+    def turn_ended(outcome: str, seconds: float) -> None:
+        metrics.turns_ended.labels(outcome).inc()
+        metrics.turn_seconds.observe(seconds)
+
+    def delivery(kind: str, result: str) -> None:
+        metrics.deliveries.labels(kind, result).inc()
+        if result == "unknown":
+            metrics.deliveries_unknown.labels(kind).inc()
+
+    return Counters(
+        delivery=delivery,
+        edit=lambda outcome: metrics.edits.labels(outcome).inc(),
+        turn_started=metrics.turns_started.inc,
+        turn_ended=turn_ended,
+        lease_lost=metrics.leases_lost.inc,
+        leases=metrics.leases_held.set,
+        inbox=lambda disposition, reason: metrics.inbox_events.labels(disposition, reason).inc(),
+    )

@@ -1,0 +1,89 @@
+"""`openab run`: from a configuration to a running broker, and its exit code."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import structlog
+import typer
+
+from openab.app.account_lock import AccountTaken
+from openab.app.broker import Broker
+from openab.app.hardening import harden
+from openab.app.signals import Signals
+from openab.channels.discord.rest import TokenRefused
+from openab.cli.findings import tell_findings
+from openab.config.fetch import is_remote
+from openab.config.findings import ConfigInvalid
+from openab.config.load import Loaded, load
+from openab.observability.logging import loop_exception_handler, setup
+from openab.observability.redaction import Redactor
+from openab.storage.upgrade import SchemaRefused
+from openab.web.server import CannotListen
+
+log = structlog.get_logger()
+FAILED, UNUSABLE = 1, 2
+#: What an operator has to change before another start can work.
+_UNUSABLE = (TokenRefused, AccountTaken, SchemaRefused, CannotListen)
+
+
+def start(source: str) -> None:
+    """Run until stopped; ends the process with the exit code."""
+    raise typer.Exit(_run(source))
+
+
+def _run(source: str) -> int:
+    if not is_remote(source) and not Path(source).exists():
+        typer.echo(
+            f"There is no {source}. Make one: openab setup  (or name one: -c FILE|URL)", err=True
+        )
+        return UNUSABLE
+    try:
+        loaded = load(source, os.environ)
+    except ConfigInvalid as invalid:
+        tell_findings(source, invalid.cautions, invalid.mistakes)
+        return UNUSABLE
+    redactor = _redactor(loaded)
+    setup(redactor)
+    if not harden():
+        log.debug("process_stays_dumpable")
+    for caution in loaded.cautions:
+        log.warning(
+            "config_caution", key=str(caution.path), line=caution.line, told=caution.message
+        )
+    return _serve(loaded)
+
+
+def _serve(loaded: Loaded) -> int:
+    try:
+        asyncio.run(_broker(loaded))
+    except Exception as error:
+        reason = _unusable(error)
+        if reason is None:
+            log.exception("broker_failed")
+            return FAILED
+        log.error("cannot_start", reason=str(reason))  # noqa: TRY400 - the sentence tells it all
+        return UNUSABLE
+    return 0
+
+
+def _unusable(error: BaseException) -> BaseException | None:
+    """The error that an operator has to mend, wherever it stands in a group."""
+    if isinstance(error, BaseExceptionGroup):
+        return next(filter(None, map(_unusable, error.exceptions)), None)
+    return error if isinstance(error, _UNUSABLE) else None
+
+
+async def _broker(loaded: Loaded) -> None:
+    asyncio.get_running_loop().set_exception_handler(loop_exception_handler)
+    broker = Broker(loaded, dict(os.environ))
+    with Signals(broker.reload) as signals:
+        await broker.run(signals.stop)
+
+
+def _redactor(loaded: Loaded) -> Redactor:
+    redactor = Redactor()
+    redactor.add(loaded.config.discord.bot_token.reveal())
+    for value in loaded.config.agent.env.values():
+        redactor.add(value.reveal())
+    return redactor

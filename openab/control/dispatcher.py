@@ -1,0 +1,178 @@
+"""Claims conversations that have work and gives each an owner; ends them all when the process stops."""
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from openab.control.owner import ConversationOwner
+from openab.control.services import Services
+from openab.control.writer import ConversationWriter
+from openab.domain.errors import Transient, Unknown
+from openab.domain.ids import ConversationId, ConversationRef, MessageRef, TurnId
+from openab.domain.outbound import MessageBody
+from openab.ports.tasks import end, spawn
+from openab.ports.writer import EditOutcome, LiveWriter
+from openab.storage import conversations
+from openab.storage.conversations import Conversation, Ownership
+
+log = structlog.get_logger()
+_AT_ONCE = 50
+
+
+class NobodysWriter:
+    """The writer of a conversation that is not ours: it shows nothing."""
+
+    async def edit(self, ref: MessageRef, body: MessageBody) -> EditOutcome:  # noqa: ARG002 - the port's signature
+        """Nothing is shown."""
+        return EditOutcome.REPLACED
+
+
+class _Held:
+    """One owned conversation: its owner, the owner's task, and its writer."""
+
+    def __init__(
+        self,
+        services: Services,
+        where: Conversation,
+        ownership: Ownership,
+        freed: Callable[[], None],
+    ) -> None:
+        self.where = where
+        self.ownership = ownership
+        channel = services.channel(lambda: services.leases.holds(ownership))
+        self.writer = ConversationWriter(
+            channel,
+            services.settings.call.total_seconds(),
+            services.clock,
+            lambda outcome: services.counters.edit(outcome.value),
+        )
+        self.owner = ConversationOwner(services, channel, where, ownership, self.writer)
+        self.task = spawn(f"owner {where.id}", self.owner.run())
+        self.task.add_done_callback(lambda _task: freed())
+
+
+class Dispatcher:
+    """The conversations that this process owns for one account."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._held: dict[ConversationId, _Held] = {}
+        self._by_place: dict[str, _Held] = {}
+        self._woken = asyncio.Event()
+
+    def wake(self, conversation: ConversationId | None = None) -> None:
+        """There may be work; a hint, polling finds it too."""
+        held = self._held.get(conversation) if conversation else None
+        if held and not held.task.done():
+            held.owner.wake()
+        else:
+            self._woken.set()
+
+    def writer(self, ref: ConversationRef) -> LiveWriter:
+        """The writer of a conversation that is owned now; another's shows nothing."""
+        held = self._by_place.get(ref.conversation_id)
+        return held.writer if held else NobodysWriter()
+
+    def wish_reaction(self, turn: TurnId, emoji: str) -> None:
+        """Pass the presentation's wish to the owner that runs this turn, if there is one."""
+        for held in self._held.values():
+            if held.owner.runs(turn):
+                held.owner.wish_reaction(turn, emoji)
+                return
+
+    @property
+    def running_turns(self) -> int:
+        """How many agents work now."""
+        return sum(held.owner.is_running_turn for held in self._held.values())
+
+    def check_leases(self) -> None:
+        """Stop the owners whose lease has run out by our own clock."""
+        for held in self._held.values():
+            if not self._services.leases.holds(held.ownership):
+                held.owner.lose()
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Claim until `stopping`, then let running turns end for the drain time, then stop them.
+
+        A bug in an owner comes out here.
+        """
+        stopper = spawn("dispatcher stopper", stopping.wait())
+        try:
+            while not stopping.is_set():
+                self._woken.clear()
+                await self._claim_all()
+                await self._rest(stopper)
+                self._collect()
+            await self._drain()
+        finally:
+            await end(stopper)
+            await self._stop_all()
+
+    async def _rest(self, stopper: "asyncio.Task[bool]") -> None:
+        woken = spawn("dispatcher waits", self._woken.wait())
+        poll = self._services.settings.poll.total_seconds()
+        try:
+            await asyncio.wait({woken, stopper}, timeout=poll, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await end(woken)
+
+    async def _claim_all(self) -> None:
+        try:
+            while await self._claim_some() == _AT_ONCE:
+                self._collect()
+        except (Transient, Unknown) as error:
+            # A claim whose commit is in doubt is found again when its lease has run out.
+            log.warning("claim_failed", error=str(error))
+
+    async def _claim_some(self) -> int:
+        settings = self._services.settings
+        async with self._services.database.read() as tx:
+            if not await conversations.is_any_claimable(tx, [settings.account], settings.call):
+                return 0
+        asked_at = self._services.clock()
+        async with self._services.database.transaction() as tx:
+            claims = await conversations.claim(
+                tx,
+                [settings.account],
+                settings.worker,
+                settings.proof,
+                lease=settings.lease,
+                call=settings.call,
+                limit=_AT_ONCE,
+            )
+        for where, ownership in claims:
+            self._services.leases.note_claim(ownership, asked_at)
+            self._hold(where, ownership)
+        return len(claims)
+
+    def _hold(self, where: Conversation, ownership: Ownership) -> None:
+        log.debug("conversation_claimed", conversation=where.id, epoch=ownership.epoch)
+        held = _Held(self._services, where, ownership, self._woken.set)
+        self._held[where.id] = self._by_place[where.ref.conversation_id] = held
+        self._services.counters.leases(len(self._held))
+
+    def _collect(self) -> None:
+        """Forget the owners that ended; the error of one that failed is a bug and is raised."""
+        for held in [held for held in self._held.values() if held.task.done()]:
+            del self._held[held.where.id]
+            del self._by_place[held.where.ref.conversation_id]
+            self._services.leases.forget(held.ownership)
+            held.task.result()
+        self._services.counters.leases(len(self._held))
+
+    async def _drain(self) -> None:
+        for held in self._held.values():
+            held.owner.drain()
+        tasks = {held.task for held in self._held.values()}
+        if tasks:
+            log.info("draining", conversations=len(tasks), turns=self.running_turns)
+            await asyncio.wait(tasks, timeout=self._services.settings.drain.total_seconds())
+
+    async def _stop_all(self) -> None:
+        for held in list(self._held.values()):
+            if not held.task.done():
+                log.warning("owner_stopped", conversation=held.where.id)
+            await end(held.task)
+        self._held.clear()
+        self._by_place.clear()

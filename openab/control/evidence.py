@@ -1,0 +1,83 @@
+"""Looks in history whether a create of unknown outcome is there; only a complete look counts."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from openab.domain.errors import OpenabError
+from openab.domain.ids import ConversationRef, MessageRef, PlatformId
+from openab.domain.outbound import content_digest
+from openab.ports.channel import Channel, SeenMessage
+from openab.storage.deliveries import Delivery
+
+_PAGE = 100
+_PAGES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """found | absent | later (the look itself failed) | invalid (it can never be valid)."""
+
+    verdict: str
+    platform_id: PlatformId | None = None
+
+
+async def look(
+    channel: Channel,
+    ref: ConversationRef,
+    delivery: Delivery,
+    call: timedelta,
+    is_taken: Callable[[str], Awaitable[bool]],
+) -> Finding:
+    """Page through the messages behind the row's anchor and find the one that must be ours.
+
+    The look is valid only if the anchor itself can be read (or is the thread's own beginning) and
+    the history was read to its end.
+    """
+    try:
+        if not await _is_anchored(channel, ref, delivery, call):
+            return Finding("invalid")
+        return await _scan(channel, ref, delivery, call, is_taken)
+    except OpenabError:
+        return Finding("later")
+
+
+async def _is_anchored(
+    channel: Channel, ref: ConversationRef, delivery: Delivery, call: timedelta
+) -> bool:
+    anchor = delivery.anchor
+    if anchor is None:
+        return False
+    if anchor == ref.conversation_id:
+        return True
+    message = MessageRef(ref.conversation_id, anchor)
+    return await channel.fetch_message(message, call.total_seconds()) is not None
+
+
+async def _scan(
+    channel: Channel,
+    ref: ConversationRef,
+    delivery: Delivery,
+    call: timedelta,
+    is_taken: Callable[[str], Awaitable[bool]],
+) -> Finding:
+    after = delivery.anchor or ref.conversation_id
+    for _ in range(_PAGES):
+        page = await channel.history(
+            ref.conversation_id, after=after, limit=_PAGE, seconds=call.total_seconds()
+        )
+        for message in page:
+            if _is_ours(message, ref, delivery) and not await is_taken(message.message_id):
+                return Finding("found", message.message_id)
+        if len(page) < _PAGE:
+            return Finding("absent")
+        after = page[-1].message_id
+    return Finding("invalid")
+
+
+def _is_ours(message: SeenMessage, ref: ConversationRef, delivery: Delivery) -> bool:
+    if str(message.author_id) != str(ref.account) or message.is_interaction:
+        return False
+    if message.nonce is not None:
+        return message.nonce == delivery.nonce
+    return content_digest(message.content) == delivery.body.digest

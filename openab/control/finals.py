@@ -1,0 +1,69 @@
+"""How a turn's end is told: which messages are owed, decided purely from what is known."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from openab.control.settings import ReplySettings
+from openab.domain.ids import PlatformId
+from openab.domain.outbound import MessageBody, answer_body
+from openab.text.neutralize import neutralize
+from openab.text.split import split
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What is known when a turn ends."""
+
+    text: str
+    #: The human who asked; None: a bot or nobody is to be pinged or named.
+    human: PlatformId | None
+    #: The trigger stands in the same channel or thread as the answer.
+    trigger_in_place: bool
+    trigger_message_id: PlatformId
+    took: timedelta
+    has_other_bot: bool
+    #: A placeholder is on the network and is the newest message.
+    placeholder_is_newest: bool
+    #: An edit or the placeholder itself has an unknown outcome, or the turn changed its owner.
+    is_doubtful: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Final:
+    """The messages of a final answer; `edits_placeholder`: the first one replaces it."""
+
+    parts: tuple[MessageBody, ...]
+    edits_placeholder: bool
+
+
+def plan(ending: Ending, replies: ReplySettings) -> Final:
+    """The final answer: complete, neutralised, split; the first part answers the human who asked."""
+    edits = _edits(ending, replies)
+    prefix = _prefix(ending, replies) if not edits else ""
+    texts = split(neutralize(ending.text), first_room=2000 - len(prefix))
+    first = _first(ending, replies, prefix + texts[0], edits=edits)
+    return Final((first, *(answer_body(text) for text in texts[1:])), edits)
+
+
+def _edits(ending: Ending, replies: ReplySettings) -> bool:
+    if ending.is_doubtful or not ending.placeholder_is_newest or replies.final == "fresh":
+        return False
+    if replies.final == "edit":
+        return True
+    # An edit reaches no bot and pings nobody, so it is only for a short turn among people.
+    return ending.took < replies.edit_within and not ending.has_other_bot
+
+
+def _prefix(ending: Ending, replies: ReplySettings) -> str:
+    """Where no reply is possible (the trigger is in the parent), the human is named instead."""
+    if ending.human is None or ending.trigger_in_place or not replies.ping_requester:
+        return ""
+    return f"<@{ending.human}> "
+
+
+def _first(ending: Ending, replies: ReplySettings, text: str, *, edits: bool) -> MessageBody:
+    if edits:
+        return answer_body(text)
+    ping = ending.human if replies.ping_requester else None
+    reply_to = ending.trigger_message_id if ending.trigger_in_place else None
+    return answer_body(text, mention=ping, reply_to=reply_to)

@@ -1,0 +1,245 @@
+"""Sends what a conversation is owed, in order: one HTTP try per `sending`, three outcomes, never a blind repeat."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import structlog
+
+from openab.control.attempt import Answer, AttemptMaker, Result
+from openab.control.evidence import Finding, look
+from openab.control.parent import tell_waiting
+from openab.control.refusals import Refused, settle_refusal, tell_loss
+from openab.control.settings import Settings
+from openab.control.settling import settle_turn
+from openab.control.writer import ConversationWriter
+from openab.domain.delivery import (
+    Begun,
+    Confirmed,
+    DeadReason,
+    DeliveryKind,
+    DeliveryState,
+    Doubtful,
+    GivenUp,
+    Postponed,
+    Purpose,
+)
+from openab.ports.channel import Channel
+from openab.ports.signals import Signals
+from openab.storage import conversations, deliveries
+from openab.storage.conversations import Conversation, Ownership
+from openab.storage.deliveries import Delivery
+from openab.storage.engine import Database, Transaction
+
+log = structlog.get_logger()
+_WAITS = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one look at the outbox came to: whether something was done, and when to look again."""
+
+    did: bool
+    due_at: datetime | None = None
+
+
+class Outbox:
+    """The owed rows of one conversation, for its present owner."""
+
+    def __init__(
+        self,
+        database: Database,
+        channel: Channel,
+        settings: Settings,
+        where: Conversation,
+        ownership: Ownership,
+        writer: ConversationWriter,
+        signals: Signals,
+        on_sent: Callable[[Delivery], None],
+        count: Callable[[str, str], None] = lambda _kind, _result: None,
+    ) -> None:
+        """`on_sent` is told of every confirmed row; it must not wait."""
+        self._database = database
+        self._channel = channel
+        self._settings = settings
+        self._where = where
+        self._ownership = ownership
+        self._writer = writer
+        self._signals = signals
+        self._on_sent = on_sent
+        self._count = count
+        self._attempts = AttemptMaker(channel, where.ref.conversation_id, settings.call)
+
+    async def recover(self) -> None:
+        """A former owner's calls may have been carried out: from now on they are in doubt."""
+        async with self._database.transaction() as tx:
+            await conversations.lock(tx, self._ownership)
+            for delivery in await deliveries.open_of(tx, self._where.id):
+                if delivery.state is DeliveryState.SENDING:
+                    await deliveries.record(tx, delivery, Doubtful(), had_doubt=True)
+
+    async def step(self) -> Step:
+        """Try the first open row, if it is due. Raises LeaseLost and DatabaseUnavailable."""
+        async with self._database.read() as tx:
+            delivery = await deliveries.head(tx, self._where.id)
+            now = await tx.now()
+        if delivery is None:
+            return Step(did=False)
+        if delivery.not_before and delivery.not_before > now:
+            return Step(did=False, due_at=delivery.not_before)
+        if self._must_look(delivery, now):
+            await self._look(delivery)
+        else:
+            await self._send(delivery)
+        return Step(did=True)
+
+    def _must_look(self, delivery: Delivery, now: datetime) -> bool:
+        """Past the nonce's window, or refused after doubt, only evidence can tell."""
+        if delivery.state is not DeliveryState.UNKNOWN or delivery.kind is not DeliveryKind.CREATE:
+            return False
+        first = delivery.first_try_at or delivery.created_at
+        return delivery.is_look_only or now - first > self._settings.nonce_window
+
+    async def _send(self, delivery: Delivery) -> None:
+        counts = delivery.kind in {DeliveryKind.CREATE, DeliveryKind.EDIT}
+        async with self._writer.sending(counts=counts):
+            begun = await self._begin(delivery)
+            if begun is None:
+                return
+            self._signals.tell("delivery_begun")
+            answer = await self._attempts.make(*begun)
+            self._signals.tell("delivery_tried")
+        await self._record(begun[0], answer)
+
+    async def _begin(self, delivery: Delivery) -> tuple[Delivery, Delivery | None] | None:
+        """Commit to the one try. None: it turned out to be settled, or to have nothing to do."""
+        async with self._database.transaction() as tx:
+            where = await conversations.lock(tx, self._ownership)
+            fresh = await deliveries.get(tx, delivery.id)
+            if fresh is None or fresh.state not in {DeliveryState.PENDING, DeliveryState.UNKNOWN}:
+                return None
+            if fresh.kind is DeliveryKind.CREATE and fresh.platform_id:
+                # Our own echo settled it while it was in doubt.
+                await self._confirm(tx, fresh)
+                return None
+            target = await self._target(tx, fresh)
+            now = await tx.now()
+            begun = await deliveries.record(
+                tx,
+                fresh,
+                Begun(),
+                anchor=fresh.anchor or where.last_message_id or where.ref.conversation_id,
+                first_try_at=fresh.first_try_at or now,
+                last_try_at=now,
+                tries=fresh.tries + 1,
+                not_before=None,
+            )
+            return begun, target
+
+    async def _target(self, tx: Transaction, delivery: Delivery) -> Delivery | None:
+        if delivery.target_delivery is None:
+            return None
+        return await deliveries.get(tx, delivery.target_delivery)
+
+    async def _record(self, delivery: Delivery, answer: Answer) -> None:
+        async with self._database.transaction() as tx:
+            where = await conversations.lock(tx, self._ownership)
+            if answer.result is Result.DONE:
+                await self._confirm(tx, delivery, **self._found(answer))
+            elif answer.result is Result.NOT_DONE:
+                await self._postpone(tx, delivery, answer)
+            elif answer.result is Result.UNKNOWN:
+                await self._doubt(tx, delivery)
+            else:
+                refused = Refused(self._settings, where, delivery, answer)
+                await settle_refusal(tx, refused)
+                await settle_turn(tx, delivery.turn)
+        self._count(delivery.kind.value, answer.result.value)
+        log.info(
+            "delivery_tried",
+            delivery_id=delivery.id,
+            turn_id=delivery.turn,
+            kind=delivery.kind.value,
+            purpose=delivery.purpose.value,
+            result=answer.result.value,
+            reason=answer.reason or None,
+        )
+        self._signals.tell("delivery_recorded")
+
+    def _found(self, answer: Answer) -> dict[str, object]:
+        return {"platform_id": answer.platform_id} if answer.platform_id else {}
+
+    async def _confirm(self, tx: Transaction, delivery: Delivery, **values: object) -> None:
+        sent = await deliveries.record(tx, delivery, Confirmed(), **values)
+        if sent.platform_id and sent.kind is DeliveryKind.CREATE:
+            here = await conversations.get(tx, self._where.id)
+            await conversations.note_message(tx, here, sent.platform_id, other_bot=False)
+        await settle_turn(tx, sent.turn)
+        tx.after_commit(lambda: self._on_sent(sent))
+
+    async def _postpone(self, tx: Transaction, delivery: Delivery, answer: Answer) -> None:
+        wait = answer.retry_after or _WAITS[min(delivery.tries, len(_WAITS)) - 1]
+        until = await tx.now() + timedelta(seconds=wait)
+        # After doubt even "no byte left" settles nothing about the earlier try.
+        event = Doubtful() if delivery.had_doubt else Postponed()
+        await deliveries.record(tx, delivery, event, not_before=until)
+        if delivery.kind is DeliveryKind.THREAD:
+            await tell_waiting(tx, self._settings, self._where, delivery, until, wait)
+
+    async def _doubt(self, tx: Transaction, delivery: Delivery) -> None:
+        wait = _WAITS[min(delivery.tries, len(_WAITS)) - 1]
+        until = await tx.now() + timedelta(seconds=wait)
+        await deliveries.record(tx, delivery, Doubtful(), had_doubt=True, not_before=until)
+
+    async def _look(self, delivery: Delivery) -> None:
+        """Resolve an old doubt by history, no earlier than the network has had time to show it."""
+        settings = self._settings
+        async with self._database.read() as tx:
+            now = await tx.now()
+        valid_at = (delivery.last_try_at or now) + settings.settle_after
+        if now < valid_at:
+            await self._wait_for_evidence(delivery, valid_at)
+            return
+        finding = await look(
+            self._channel, self._where.ref, delivery, settings.call, self._is_taken
+        )
+        async with self._database.transaction() as tx:
+            await conversations.lock(tx, self._ownership)
+            fresh = await deliveries.get(tx, delivery.id)
+            if fresh is None or fresh.state is not DeliveryState.UNKNOWN:
+                return
+            await self._conclude(tx, fresh, finding)
+        log.info("delivery_looked_up", delivery_id=delivery.id, finding=finding.verdict)
+
+    async def _wait_for_evidence(self, delivery: Delivery, until: datetime) -> None:
+        async with self._database.transaction() as tx:
+            await conversations.lock(tx, self._ownership)
+            await deliveries.postpone(tx, delivery.id, until)
+
+    async def _is_taken(self, message_id: str) -> bool:
+        async with self._database.read() as tx:
+            return await deliveries.is_claimed(tx, self._settings.account, message_id)  # type: ignore[arg-type]
+
+    async def _conclude(self, tx: Transaction, delivery: Delivery, finding: Finding) -> None:
+        if finding.platform_id:
+            await self._confirm(tx, delivery, platform_id=finding.platform_id)
+        elif finding.verdict == "absent":
+            await deliveries.record(
+                tx,
+                delivery,
+                Postponed(),
+                first_try_at=None,
+                had_doubt=False,
+                is_look_only=False,
+                not_before=None,
+            )
+        elif finding.verdict == "later":
+            await deliveries.postpone(tx, delivery.id, await tx.now() + self._settings.settle_after)
+        else:
+            await self._give_up(tx, delivery)
+
+    async def _give_up(self, tx: Transaction, delivery: Delivery) -> None:
+        dead = await deliveries.record(tx, delivery, GivenUp(DeadReason.UNCLEAR))
+        if dead.purpose is Purpose.FINAL:
+            await tell_loss(tx, self._settings, self._where, dead, "unclear")
+        await settle_turn(tx, dead.turn)

@@ -1,0 +1,215 @@
+"""Ends a run: outcome, raw text and every owed row in one transaction."""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from openab.control.finals import Ending, Final, plan
+from openab.control.retire import owe_delete, placeholders_of
+from openab.control.settings import Settings
+from openab.domain.agent_events import AgentFailure, EndKind, FailureKind, PromptEnded
+from openab.domain.delivery import DeliveryKind, DeliveryState, Purpose
+from openab.domain.ids import PlatformId
+from openab.domain.turn import Ended, Outcome, TurnState
+from openab.ports.feed import Shown
+from openab.storage import conversations, deliveries, streams, turns
+from openab.storage.conversations import Conversation
+from openab.storage.deliveries import Delivery, Owed
+from openab.storage.engine import Transaction
+from openab.storage.turns import Turn
+from openab.text import notices
+from openab.text.tools import ToolCall, final_text
+
+_OUTCOMES = {
+    EndKind.COMPLETED: Outcome.COMPLETED,
+    EndKind.CANCELLED: Outcome.CANCELLED,
+    EndKind.FAILED: Outcome.FAILED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a run left: the raw text, the answer as it is shown, its tool calls, its end."""
+
+    raw: str
+    answer: str
+    tools: tuple[ToolCall, ...]
+    end: PromptEnded | None
+    shown: Shown = field(default_factory=Shown)
+    #: Told in front of the answer, for instance that the context was lost.
+    preface: str = ""
+
+
+def outcome_of(run: Run) -> Outcome:
+    """No end event means that the run was cut off."""
+    return _OUTCOMES[run.end.kind] if run.end else Outcome.INTERRUPTED
+
+
+async def finish(
+    tx: Transaction, settings: Settings, where: Conversation, turn: Turn, run: Run
+) -> None:
+    """Record the end of a running turn, with everything that is owed for it.
+
+    The caller has locked the conversation. `where` and `turn` must have been read in `tx`.
+    """
+    outcome = outcome_of(run)
+    final = await _owe_final(tx, settings, where, turn, run)
+    now = await tx.now()
+    await turns.record(
+        tx,
+        turn,
+        Ended(outcome),
+        outcome=outcome.value,
+        raw=run.raw,
+        stop_reason=run.end.stop_reason if run.end else None,
+        error=_error(run.end.failure if run.end else None),
+        answered_at=now,
+    )
+    await turns.log(tx, turn.id, "answer_owed", {"parts": len(final.parts)})
+    await streams.forget_text(tx, turn.id)
+    if settings.reactions.enabled:
+        await streams.wish_reaction(tx, turn.id, _last_emoji(settings, outcome), now)
+
+
+async def _owe_final(
+    tx: Transaction, settings: Settings, where: Conversation, turn: Turn, run: Run
+) -> Final:
+    placeholders = await placeholders_of(tx, turn)
+    last = placeholders[-1] if placeholders else None
+    final = plan(await _ending(tx, settings, where, turn, run, last), settings.replies())
+    for number, body in enumerate(final.parts, 1):
+        is_edit = final.edits_placeholder and number == 1
+        await deliveries.owe(
+            tx,
+            Owed(
+                account=turn.account,
+                conversation=turn.conversation,
+                key=f"turn:{turn.id}:final:{number}:v1",
+                kind=DeliveryKind.EDIT if is_edit else DeliveryKind.CREATE,
+                purpose=Purpose.FINAL,
+                body=body,
+                seq=await conversations.take_seq(tx, turn.conversation),
+                turn=turn.id,
+                part=number,
+                target_delivery=last.id if is_edit and last else None,
+            ),
+        )
+    for placeholder in placeholders:
+        if not (final.edits_placeholder and placeholder is last):
+            await owe_delete(tx, turn, placeholder)
+    return final
+
+
+async def _ending(
+    tx: Transaction,
+    settings: Settings,
+    where: Conversation,
+    turn: Turn,
+    run: Run,
+    placeholder: Delivery | None,
+) -> Ending:
+    now = await tx.now()
+    is_sent = placeholder is not None and placeholder.state is DeliveryState.SENT
+    is_newest = (
+        is_sent
+        and placeholder is not None
+        and (
+            where.last_message_id in (None, placeholder.platform_id)
+            or _is_older(where.last_message_id, placeholder.platform_id)
+        )
+    )
+    return Ending(
+        text=_told(turn, run, settings),
+        human=None if turn.requester_is_bot else turn.requester_id,
+        trigger_in_place=turn.trigger.conversation_id == where.ref.conversation_id,
+        trigger_message_id=turn.trigger.message_id,
+        took=now - (turn.started_at or now),
+        has_other_bot=where.has_other_bot,
+        placeholder_is_newest=is_newest,
+        is_doubtful=run.end is None or run.shown.edit_unknown or run.shown.placeholder_lost,
+    )
+
+
+def _is_older(known: PlatformId | None, placeholder: PlatformId | None) -> bool:
+    return known is not None and placeholder is not None and int(known) <= int(placeholder)
+
+
+def _told(turn: Turn, run: Run, settings: Settings) -> str:
+    """The text of the final: a notice where there is something to tell, and what the agent said."""
+    answer = final_text(run.answer, run.tools, settings.replies().tool_display)
+    outcome = outcome_of(run)
+    before, after = run.preface, ""
+    if outcome is Outcome.FAILED:
+        before = "\n\n".join(filter(None, (before, _failure_notice(run.end))))
+    elif outcome is Outcome.INTERRUPTED:
+        before = "\n\n".join(filter(None, (before, notices.interrupted_by_restart())))
+    elif outcome is Outcome.CANCELLED:
+        after = notices.cancelled_by(turn.cancelled_by or "")
+    elif not run.answer.strip():
+        after = notices.no_response()
+    return "\n\n".join(text for text in (before, answer, after) if text)
+
+
+def _failure_notice(end: PromptEnded | None) -> str:
+    failure = end.failure if end and end.failure else AgentFailure(FailureKind.ERROR, "")
+    return notices.agent_failed(failure)
+
+
+def _error(failure: AgentFailure | None) -> dict[str, object] | None:
+    if failure is None:
+        return None
+    return {
+        "kind": failure.kind.value,
+        "message": failure.message,
+        "code": failure.code,
+        "exit_code": failure.exit_code,
+        "stderr_tail": failure.stderr_tail,
+    }
+
+
+def _last_emoji(settings: Settings, outcome: Outcome) -> str | None:
+    emojis = settings.reactions.emojis
+    last = {
+        Outcome.COMPLETED: emojis.done,
+        Outcome.CANCELLED: emojis.cancelled,
+    }.get(outcome, emojis.error)
+    return last or None
+
+
+async def end_unprompted(
+    tx: Transaction, settings: Settings, turn: Turn, text: str, told_in: Conversation
+) -> None:
+    """End a turn that never reached its agent; `text` is told in another conversation."""
+    assert turn.state is TurnState.RUNNING
+    for placeholder in await placeholders_of(tx, turn):
+        await owe_delete(tx, turn, placeholder)
+    await deliveries.owe(
+        tx,
+        Owed(
+            account=turn.account,
+            conversation=told_in.id,
+            key=f"turn:{turn.id}:final:1:v1",
+            kind=DeliveryKind.CREATE,
+            purpose=Purpose.FINAL,
+            body=plan(
+                Ending(
+                    text=text,
+                    human=None if turn.requester_is_bot else turn.requester_id,
+                    trigger_in_place=True,
+                    trigger_message_id=turn.trigger.message_id,
+                    took=timedelta(0),
+                    has_other_bot=True,
+                    placeholder_is_newest=False,
+                ),
+                settings.replies(),
+            ).parts[0],
+            seq=await conversations.take_seq(tx, told_in.id),
+            turn=turn.id,
+            part=1,
+        ),
+    )
+    now = await tx.now()
+    await turns.record(
+        tx, turn, Ended(Outcome.FAILED), outcome=Outcome.FAILED.value, raw="", answered_at=now
+    )
+    if settings.reactions.enabled:
+        await streams.wish_reaction(tx, turn.id, settings.reactions.emojis.error or None, now)

@@ -1,0 +1,225 @@
+"""Owns one conversation from claim to release: runs its turns and sends what it is owed."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+
+import structlog
+
+from openab.control.outbox import Outbox
+from openab.control.recovery import end_interrupted
+from openab.control.services import Services
+from openab.control.status_reactions import StatusReactions
+from openab.control.turn_runner import TurnRunner
+from openab.control.writer import ConversationWriter
+from openab.domain.delivery import DeliveryKind, DeliveryState, Purpose
+from openab.domain.errors import LeaseLost, Transient, Unknown
+from openab.domain.ids import TurnId
+from openab.domain.turn import TurnState
+from openab.ports.channel import Channel
+from openab.ports.tasks import end, spawn
+from openab.storage import conversations, deliveries, turns
+from openab.storage.conversations import Conversation, Ownership
+from openab.storage.deliveries import Delivery
+from openab.storage.turns import Turn
+
+log = structlog.get_logger()
+#: Rows due within this long are waited for; a conversation with later ones is given back.
+_LINGER = timedelta(seconds=3)
+#: While it owns, hints wake it; this only bounds how long a lost hint is missed.
+_LONGEST_WAIT = 5.0
+_RETRY_SECONDS = 0.5
+
+
+class ConversationOwner:
+    """One claim. `run` ends when the conversation is given back, or when the lease is lost."""
+
+    def __init__(
+        self,
+        services: Services,
+        channel: Channel,
+        where: Conversation,
+        ownership: Ownership,
+        writer: ConversationWriter,
+    ) -> None:
+        self._services = services
+        self._where = where
+        self._ownership = ownership
+        self._writer = writer
+        self._woken = asyncio.Event()
+        self._draining = False
+        self._lost = asyncio.Event()
+        self._runner: TurnRunner | None = None
+        self._run: asyncio.Task[None] | None = None
+        self._reactions = StatusReactions(services, channel, ownership)
+        self._outbox = Outbox(
+            services.database,
+            channel,
+            services.settings,
+            where,
+            ownership,
+            writer,
+            services.signals,
+            self._sent,
+            services.counters.delivery,
+        )
+
+    @property
+    def is_running_turn(self) -> bool:
+        """Whether an agent works here now."""
+        return self._run is not None and not self._run.done()
+
+    def runs(self, turn: TurnId) -> bool:
+        """Whether this turn runs here now."""
+        return self._runner is not None and self._runner.turn_id == turn
+
+    def wake(self) -> None:
+        """There may be something to do; never waits."""
+        self._woken.set()
+
+    def drain(self) -> None:
+        """Begin no further turn; what runs may end, and what is owed is sent."""
+        self._draining = True
+        self.wake()
+
+    def lose(self) -> None:
+        """The lease is gone: stop at once."""
+        self._lost.set()
+        self.wake()
+
+    def wish_reaction(self, turn: TurnId, emoji: str) -> None:
+        """The presentation wishes this emoji on a running turn's trigger."""
+        self._reactions.wish(turn, emoji)
+        self.wake()
+
+    async def run(self) -> None:
+        """Recover, work, give back."""
+        try:
+            await self._survive(self._recover)
+            await self._work()
+        except LeaseLost as error:
+            self._services.counters.lease_lost()
+            log.warning("lease_lost", conversation=self._where.id, told=str(error))
+        finally:
+            self._writer.close()
+            await self._end_run()
+
+    async def _end_run(self) -> None:
+        if self._run is None:
+            return
+        try:
+            await end(self._run)
+        except LeaseLost:
+            log.info("run_lost_its_lease", conversation=self._where.id)
+
+    async def _recover(self) -> bool:
+        await self._outbox.recover()
+        ended = await end_interrupted(
+            self._services.database, self._services.settings, self._ownership
+        )
+        return bool(ended)
+
+    async def _work(self) -> None:
+        while not await self._survive(self._step):
+            if self._lost.is_set():
+                raise LeaseLost("the lease could not be renewed")
+
+    async def _survive(self, step: Callable[[], Awaitable[bool]]) -> bool:
+        """A database that is away for a while costs time, nothing else; the epoch guards what follows."""
+        try:
+            return await step()
+        except (Transient, Unknown) as error:
+            log.warning("owner_waits_for_database", conversation=self._where.id, error=str(error))
+            await asyncio.sleep(_RETRY_SECONDS)
+            return False
+
+    async def _step(self) -> bool:
+        """One look at everything; True when the conversation was given back."""
+        self._woken.clear()
+        await self._collect_run()
+        await self._advance_turns()
+        sent = await self._outbox.step()
+        reacted, reaction_due = await self._reactions.step()
+        if sent.did or reacted or self._lost.is_set():
+            return False
+        due = min((moment for moment in (sent.due_at, reaction_due) if moment), default=None)
+        if self.is_running_turn or await self._is_soon(due):
+            await self._wait(due)
+            return False
+        return await self._give_back()
+
+    async def _collect_run(self) -> None:
+        """A finished run's error is ours: a bug ends the process, a lost lease ends this owner."""
+        if self._run is not None and self._run.done():
+            run, self._run, self._runner = self._run, None, None
+            await run
+
+    async def _advance_turns(self) -> None:
+        async with self._services.database.read() as tx:
+            waiting = await turns.open_of(tx, self._where.id)
+            now = await tx.now()
+        first = waiting[0] if waiting else None
+        if first is None:
+            return
+        if first.state is TurnState.RUNNING:
+            if self._runner and first.cancel_requested_at:
+                self._runner.cancel()
+        elif not self.is_running_turn and not self._draining and await self._may_start(first, now):
+            self._start(first)
+
+    async def _may_start(self, turn: Turn, now: datetime) -> bool:
+        if turn.not_before and turn.not_before > now:
+            return False
+        if turn.thread_delivery is None:
+            return True
+        async with self._services.database.read() as tx:
+            thread = await deliveries.get(tx, turn.thread_delivery)
+        # An opening of unknown outcome holds nothing up: 160004 adopts the thread later.
+        return thread is None or thread.state in {DeliveryState.SENT, DeliveryState.UNKNOWN}
+
+    def _start(self, turn: Turn) -> None:
+        self._runner = TurnRunner(
+            self._services,
+            self._where,
+            self._ownership,
+            turn,
+            on_lost=self.lose,
+            wake=self.wake,
+        )
+        self._run = spawn(f"turn {turn.id}", self._runner.run())
+        self._run.add_done_callback(lambda _task: self.wake())
+
+    def _sent(self, delivery: Delivery) -> None:
+        is_placeholder = (
+            delivery.purpose is Purpose.PLACEHOLDER and delivery.kind is DeliveryKind.CREATE
+        )
+        runner = self._runner
+        if is_placeholder and delivery.platform_id and runner and runner.turn_id == delivery.turn:
+            runner.placeholder(delivery.platform_id)
+
+    async def _is_soon(self, due: datetime | None) -> bool:
+        if due is None or self._draining:
+            return False
+        async with self._services.database.read() as tx:
+            return due - await tx.now() <= _LINGER
+
+    async def _wait(self, due: datetime | None) -> None:
+        seconds = _LONGEST_WAIT
+        if due:
+            async with self._services.database.read() as tx:
+                seconds = min(seconds, max(0.01, (due - await tx.now()).total_seconds()))
+        try:
+            async with asyncio.timeout(seconds):
+                await self._woken.wait()
+        except TimeoutError:
+            return
+
+    async def _give_back(self) -> bool:
+        """Release, unless work came in meanwhile (a draining owner leaves it to the next)."""
+        async with self._services.database.transaction() as tx:
+            await conversations.lock(tx, self._ownership)
+            if not self._draining and not await conversations.is_idle(tx, self._where.id):
+                return False
+            await conversations.release(tx, self._ownership)
+        self._services.signals.tell("conversation_released")
+        return True

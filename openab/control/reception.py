@@ -1,0 +1,145 @@
+"""An accepted message becomes a queued turn: its conversation, its thread, its place in the order."""
+
+from dataclasses import dataclass, replace
+
+from openab.control.bodies import queued_placeholder
+from openab.control.settings import Settings
+from openab.domain.delivery import DeliveryKind, Purpose
+from openab.domain.gates import Verdict
+from openab.domain.ids import (
+    ConversationId,
+    ConversationRef,
+    DeliveryId,
+    MessageRef,
+    TurnId,
+    snowflake,
+)
+from openab.domain.message import InboundMessage, Place, sender_record
+from openab.domain.outbound import MessageBody
+from openab.storage import conversations, deliveries, sessions, streams, turns
+from openab.storage.conversations import Conversation
+from openab.storage.deliveries import Owed
+from openab.storage.engine import Transaction
+from openab.storage.turns import Arrival, NewTurn
+from openab.text.titles import thread_title
+
+
+@dataclass(frozen=True, slots=True)
+class Reception:
+    """A judged message: where it was said, and what it says to the agent."""
+
+    message: InboundMessage
+    text: str
+    here: Conversation
+    verdict: Verdict
+
+
+async def accept(
+    tx: Transaction, settings: Settings, reception: Reception
+) -> tuple[TurnId, ConversationId]:
+    """Queue the turn, with every row that people see of it before it runs."""
+    where, thread = await _place(tx, settings, reception)
+    spec = settings.agent()
+    session = await sessions.ensure(tx, where, agent=spec.name, working_dir=spec.working_dir)
+    before = len(await turns.open_of(tx, where.id))
+    new = _new_turn(
+        settings, reception, where, session.key, await conversations.take_seq(tx, where.id)
+    )
+    turn = await turns.enqueue(tx, replace(new, thread_delivery=thread))
+    await conversations.mark_involved(tx, where.id)
+    await _show_queued(tx, settings, turn, where, before)
+    return turn, where.id
+
+
+def _new_turn(
+    settings: Settings, reception: Reception, where: Conversation, session: str, seq: int
+) -> NewTurn:
+    message = reception.message
+    # The thread's id is the message's, so the agent is told of it before it is there.
+    placed = replace(message, conversation=where.ref, place=where.place)
+    return NewTurn(
+        account=settings.account,
+        conversation=where.id,
+        session_key=session,  # type: ignore[arg-type]
+        seq=seq,
+        order_key=snowflake(message.message_id),
+        idempotency_key=f"message:{settings.account}:{message.message_id}",
+        arrival=Arrival(
+            sender_record(placed),
+            reception.text,
+            tuple(
+                {"name": a.name, "content_type": a.content_type, "size": a.size}
+                for a in message.attachments
+            ),
+        ),
+        requester_id=message.author.id,
+        requester_name=message.author.display_name,
+        requester_is_bot=message.author.is_other_bot,
+        trigger=MessageRef(message.conversation.conversation_id, message.message_id),
+    )
+
+
+async def _place(
+    tx: Transaction, settings: Settings, reception: Reception
+) -> tuple[Conversation, DeliveryId | None]:
+    message = reception.message
+    if not reception.verdict.opens_thread:
+        return reception.here, None
+    ref = ConversationRef(
+        settings.channel, settings.account, message.message_id, message.conversation.conversation_id
+    )
+    thread = await conversations.ensure(tx, ref, Place.THREAD)
+    title = thread_title(
+        reception.text, [a.name for a in message.attachments], message.author.display_name
+    )
+    delivery = await deliveries.owe(
+        tx,
+        Owed(
+            account=settings.account,
+            conversation=thread.id,
+            key=f"thread:{settings.account}:{message.message_id}:v1",
+            kind=DeliveryKind.THREAD,
+            purpose=Purpose.THREAD,
+            body=MessageBody(content=title),
+            seq=await conversations.take_seq(tx, thread.id),
+            target=MessageRef(message.conversation.conversation_id, message.message_id),
+            is_owed=False,
+        ),
+    )
+    return thread, delivery
+
+
+async def _show_queued(
+    tx: Transaction, settings: Settings, turn: TurnId, where: Conversation, before: int
+) -> None:
+    await streams.ensure(tx, turn, settings.account, "queued")
+    if settings.reactions.enabled and settings.reactions.emojis.queued:
+        await streams.wish_reaction(tx, turn, settings.reactions.emojis.queued, await tx.now())
+    if before and settings.mode(where.ref, where.has_other_bot) != "final":
+        await owe_placeholder(tx, settings, turn, where, queued_placeholder(turn, before))
+
+
+async def owe_placeholder(
+    tx: Transaction,
+    settings: Settings,
+    turn: TurnId,
+    where: Conversation,
+    body: MessageBody,
+    version: int = 1,
+) -> None:
+    """The turn's live message is owed; one of each version."""
+    await deliveries.owe(
+        tx,
+        Owed(
+            account=settings.account,
+            conversation=where.id,
+            key=f"turn:{turn}:placeholder:v{version}",
+            kind=DeliveryKind.CREATE,
+            purpose=Purpose.PLACEHOLDER,
+            body=body,
+            seq=await conversations.take_seq(tx, where.id),
+            turn=turn,
+            version=version,
+            is_owed=False,
+        ),
+    )

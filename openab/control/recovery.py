@@ -1,0 +1,61 @@
+"""When a conversation is claimed, every open row of a former owner gets an outcome."""
+
+import structlog
+
+from openab.control.outcome import Run, finish
+from openab.control.settings import Settings
+from openab.domain.agent_events import TextDelta, ToolChanged, ToolKind, ToolStatus
+from openab.domain.turn import TurnState
+from openab.storage import conversations, streams, turns
+from openab.storage.conversations import Ownership
+from openab.storage.engine import Database, Transaction
+from openab.storage.streams import Segment
+from openab.storage.turns import Turn
+from openab.text.answer import AnswerFold
+from openab.text.tools import ToolFold
+
+log = structlog.get_logger()
+
+
+async def end_interrupted(database: Database, settings: Settings, ownership: Ownership) -> int:
+    """End the turns that a former owner left running, with what it had committed of them.
+
+    Its agent ended with it (embedded agents live inside their broker). Returns how many.
+    """
+    async with database.transaction() as tx:
+        where = await conversations.lock(tx, ownership)
+        left = [
+            turn
+            for turn in await turns.open_of(tx, ownership.conversation)
+            if turn.state is TurnState.RUNNING
+        ]
+        for turn in left:
+            await turns.log(tx, turn.id, "turn_interrupted", {"attempt": turn.attempt})
+            await finish(tx, settings, where, turn, await _left_behind(tx, turn))
+    for turn in left:
+        log.warning("turn_interrupted", turn_id=turn.id)
+    return len(left)
+
+
+async def _left_behind(tx: Transaction, turn: Turn) -> Run:
+    segments = await streams.segments_of(tx, turn.id)
+    tools = ToolFold()
+    for tool in await streams.tools_of(tx, turn.id):
+        tools.add(_tool(tool))
+    raw = "".join(segment.text for segment in segments)
+    return Run(raw=raw, answer=_answer(segments), tools=tools.calls, end=None)
+
+
+def _answer(segments: list[Segment]) -> str:
+    fold = AnswerFold()
+    for segment in segments:
+        if segment.is_new_message:
+            fold = AnswerFold(fold.text, broken=True)
+        fold.add(TextDelta(segment.text))
+    return fold.text
+
+
+def _tool(written: dict[str, str]) -> ToolChanged:
+    return ToolChanged(
+        written["id"], written["title"], ToolKind(written["kind"]), ToolStatus(written["status"])
+    )

@@ -1,0 +1,164 @@
+"""What is done about a definite refusal: a table from the refusal to its action."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+
+import structlog
+
+from openab.control.attempt import Answer
+from openab.control.parent import owe_in, parent_of, thread_refused
+from openab.control.settings import Settings
+from openab.domain.delivery import (
+    Confirmed,
+    DeadReason,
+    DeliveryKind,
+    Doubtful,
+    GivenUp,
+    Purpose,
+)
+from openab.domain.outbound import presentation_body
+from openab.ports.channel import Refusal
+from openab.storage import conversations, deliveries, turns
+from openab.storage.conversations import Conversation
+from openab.storage.deliveries import Delivery, Owed, superseding
+from openab.storage.engine import Transaction
+from openab.text import notices
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A try that was refused for good."""
+
+    settings: Settings
+    where: Conversation
+    delivery: Delivery
+    answer: Answer
+
+
+Action = Callable[[Transaction, Refused], Awaitable[None]]
+
+
+async def settle_refusal(tx: Transaction, refused: Refused) -> None:
+    """Record the refusal and owe what follows from it."""
+    delivery, refusal = refused.delivery, refused.answer.refusal or Refusal.OTHER
+    if (
+        delivery.had_doubt
+        and delivery.kind is DeliveryKind.CREATE
+        and refusal is not Refusal.MESSAGE_GONE
+    ):
+        # An earlier try may have been carried out, so this refusal settles nothing.
+        until = await tx.now() + refused.settings.settle_after
+        await deliveries.record(tx, delivery, Doubtful(), is_look_only=True, not_before=until)
+        return
+    action = _ACTIONS.get((delivery.kind, refusal)) or _ANY_KIND.get(refusal) or _dead
+    await action(tx, refused)
+
+
+async def _adopt(tx: Transaction, refused: Refused) -> None:
+    """160004: the message has a thread already, and its id is the message's."""
+    target = refused.delivery.target
+    assert target is not None
+    await deliveries.record(tx, refused.delivery, Confirmed(), platform_id=target.message_id)
+
+
+async def _known_but_deleted(tx: Transaction, refused: Refused) -> None:
+    """10008 on a create: the nonce is known, its message was deleted. A placeholder is made anew."""
+    delivery = refused.delivery
+    await deliveries.record(tx, delivery, Confirmed(), is_gone=True)
+    if delivery.purpose is Purpose.PLACEHOLDER and await _is_running(tx, delivery):
+        await deliveries.owe(tx, superseding(delivery))
+
+
+async def _is_running(tx: Transaction, delivery: Delivery) -> bool:
+    turn = await turns.get(tx, delivery.turn) if delivery.turn else None
+    return turn is not None and turn.outcome is None
+
+
+async def _fulfilled(tx: Transaction, refused: Refused) -> None:
+    """What was to be deleted, or to get a last word, is gone."""
+    await deliveries.record(tx, refused.delivery, Confirmed())
+
+
+async def _edit_impossible(tx: Transaction, refused: Refused) -> None:
+    """The final cannot take the placeholder's place any more: it becomes a message of its own."""
+    delivery = refused.delivery
+    if delivery.purpose is Purpose.RETIRE:
+        await _fulfilled(tx, refused)
+        return
+    await _supersede(
+        tx, superseding(delivery, kind=DeliveryKind.CREATE, target_delivery=None), delivery
+    )
+
+
+async def _without_reference(tx: Transaction, refused: Refused) -> None:
+    """The message replied to cannot be referred to: the same body without the reference."""
+    delivery = refused.delivery
+    if delivery.body.reply_to is None:
+        await _dead(tx, refused)
+        return
+    body = replace(delivery.body, reply_to=None)
+    await _supersede(tx, superseding(delivery, body=body), delivery)
+
+
+async def _supersede(tx: Transaction, following: Owed, delivery: Delivery) -> None:
+    await deliveries.owe(tx, following)
+    await deliveries.record(tx, delivery, GivenUp(DeadReason.SUPERSEDED))
+
+
+async def _conversation_gone(tx: Transaction, refused: Refused) -> None:
+    await conversations.close(tx, refused.where.id)
+    await _dead(tx, refused)
+
+
+async def _dead(tx: Transaction, refused: Refused) -> None:
+    delivery, answer = refused.delivery, refused.answer
+    reason = _DEAD.get(answer.refusal or Refusal.OTHER, DeadReason.REFUSED)
+    dead = await deliveries.record(tx, delivery, GivenUp(reason), dead_detail=answer.reason)
+    log.warning("delivery_dead", delivery_id=delivery.id, reason=reason.value, told=answer.reason)
+    if dead.purpose is Purpose.THREAD:
+        await thread_refused(tx, refused.settings, refused.where, answer.reason)
+    elif dead.purpose is Purpose.FINAL:
+        await tell_loss(tx, refused.settings, refused.where, dead, answer.reason)
+
+
+async def tell_loss(
+    tx: Transaction, settings: Settings, where: Conversation, dead: Delivery, reason: str
+) -> None:
+    """Name the gap that a dead part leaves: here, or in the parent where nothing can be said here."""
+    rows = await deliveries.of_turn(tx, dead.turn) if dead.turn else []
+    total = max((row.part for row in rows if row.purpose is Purpose.FINAL), default=1)
+    text = (
+        notices.answer_undelivered(reason)
+        if total == 1
+        else notices.part_lost(dead.part, total, reason)
+    )
+    unwritable = dead.dead_reason in {
+        DeadReason.FORBIDDEN,
+        DeadReason.CONVERSATION_GONE,
+        DeadReason.LOCKED,
+    }
+    place = await parent_of(tx, where) if unwritable else where
+    if place is not None:
+        await owe_in(tx, settings, place, f"{dead.key}:lost", presentation_body(text))
+
+
+_ACTIONS: dict[tuple[DeliveryKind, Refusal], Action] = {
+    (DeliveryKind.THREAD, Refusal.THREAD_EXISTS): _adopt,
+    (DeliveryKind.CREATE, Refusal.MESSAGE_GONE): _known_but_deleted,
+    (DeliveryKind.DELETE, Refusal.MESSAGE_GONE): _fulfilled,
+    (DeliveryKind.EDIT, Refusal.MESSAGE_GONE): _edit_impossible,
+    (DeliveryKind.EDIT, Refusal.EDIT_TOO_OLD): _edit_impossible,
+    (DeliveryKind.CREATE, Refusal.REFERENCE_INVALID): _without_reference,
+}
+_ANY_KIND: dict[Refusal, Action] = {
+    Refusal.CONVERSATION_GONE: _conversation_gone,
+}
+_DEAD = {
+    Refusal.FORBIDDEN: DeadReason.FORBIDDEN,
+    Refusal.UNAUTHORIZED: DeadReason.FORBIDDEN,
+    Refusal.CONVERSATION_GONE: DeadReason.CONVERSATION_GONE,
+    Refusal.MESSAGE_GONE: DeadReason.MESSAGE_GONE,
+    Refusal.LOCKED: DeadReason.LOCKED,
+}

@@ -1,0 +1,49 @@
+"""What every part of the control plane works with; made once, by the wiring."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from openab.control.leases import Leases
+from openab.control.settings import Settings
+from openab.control.stream_log import StreamLog
+from openab.ports.agent import Agents
+from openab.ports.channel import Channel
+from openab.ports.feed import FeedSource
+from openab.ports.signals import Signals
+from openab.storage.engine import Database
+
+
+def _ignore(*_labels: str) -> None:
+    """Nobody counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """Where the control plane reports what the metrics count; each takes its labels."""
+
+    delivery: Callable[[str, str], None] = _ignore
+    edit: Callable[[str], None] = _ignore
+    turn_started: Callable[[], None] = _ignore
+    #: (outcome, seconds)
+    turn_ended: Callable[[str, float], None] = lambda _outcome, _seconds: None
+    lease_lost: Callable[[], None] = _ignore
+    #: How many conversations are owned now.
+    leases: Callable[[int], None] = lambda _count: None
+    inbox: Callable[[str, str], None] = _ignore
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """The ports and the settings of one account in one process."""
+
+    database: Database
+    #: The channel for somebody whose right to write ends when the permit says so.
+    channel: Callable[[Callable[[], bool]], Channel]
+    agents: Agents
+    feeds: FeedSource
+    stream_log: StreamLog
+    settings: Settings
+    leases: Leases
+    clock: Callable[[], float]
+    signals: Signals = field(default_factory=Signals)
+    counters: Counters = Counters()

@@ -1,0 +1,81 @@
+"""The few values that the control plane needs; wiring fills them from the configuration."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from openab.domain.gates import GatePolicy
+from openab.domain.ids import AccountId, ChannelName, ConversationRef, WorkerId
+from openab.ports.agent import AgentSpec
+from openab.text.tools import ToolDisplay
+
+
+@dataclass(frozen=True, slots=True)
+class Emojis:
+    """The status emoji; an empty one is not shown."""
+
+    queued: str = "👀"
+    thinking: str = "🤔"
+    tool: str = "🔥"
+    coding: str = "👨‍💻"
+    web: str = "⚡"
+    done: str = "🆗"
+    error: str = "😱"
+    cancelled: str = "🛑"
+
+
+@dataclass(frozen=True, slots=True)
+class ReactionSettings:
+    """Whether and how the trigger shows a turn's status."""
+
+    enabled: bool = True
+    remove_after_reply: bool = False
+    emojis: Emojis = Emojis()
+    done_hold: timedelta = timedelta(milliseconds=1500)
+    error_hold: timedelta = timedelta(milliseconds=2500)
+    #: At least this long between two reaction calls of one turn (Discord: one per 250 ms).
+    pace: timedelta = timedelta(milliseconds=300)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplySettings:
+    """How a final answer is delivered."""
+
+    #: auto | edit | fresh
+    final: str = "auto"
+    ping_requester: bool = True
+    tool_display: ToolDisplay = ToolDisplay.FULL
+    #: A turn longer than this is always answered by a fresh message.
+    edit_within: timedelta = timedelta(seconds=60)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that the control plane is told once; callables are read at each use (reload)."""
+
+    channel: ChannelName
+    account: AccountId
+    worker: WorkerId
+    #: How the death of this worker can be proved by others (see `conversations.lease_proof`).
+    proof: str
+    policy: Callable[[], GatePolicy]
+    agent: Callable[[], AgentSpec]
+    #: (conversation, another bot is in it) → stream | heartbeat | final
+    mode: Callable[[ConversationRef, bool], str]
+    operators: Callable[[], frozenset[str]] = frozenset
+    own_roles: frozenset[str] = frozenset()
+    replies: Callable[[], ReplySettings] = ReplySettings
+    reactions: ReactionSettings = ReactionSettings()
+    lease: timedelta = timedelta(seconds=15)
+    call: timedelta = timedelta(seconds=5)
+    drain: timedelta = timedelta(seconds=20)
+    #: How often work is looked for when nobody hints at it.
+    poll: timedelta = timedelta(milliseconds=500)
+    #: A same-nonce retry is safe for this long after the first try.
+    nonce_window: timedelta = timedelta(seconds=120)
+    #: History is valid evidence this long after the last try.
+    settle_after: timedelta = timedelta(seconds=60)
+    #: How often streams are committed.
+    commit_every: timedelta = timedelta(milliseconds=250)
+    #: A placeholder is replaced before Discord limits edits of it (one hour).
+    placeholder_age: timedelta = timedelta(minutes=55)

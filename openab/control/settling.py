@@ -1,0 +1,31 @@
+"""A turn takes the state of its outcome when every row that is owed for it is settled."""
+
+import structlog
+
+from openab.domain.delivery import LIFECYCLE, DeadReason, DeliveryState
+from openab.domain.ids import TurnId
+from openab.domain.turn import TurnState, settled
+from openab.storage import deliveries, turns
+from openab.storage.deliveries import Delivery
+from openab.storage.engine import Transaction
+
+log = structlog.get_logger()
+
+
+async def settle_turn(tx: Transaction, turn_id: TurnId | None) -> None:
+    """Settle the turn if nothing owed for it is open any more; otherwise do nothing."""
+    if turn_id is None:
+        return
+    turn = await turns.get(tx, turn_id)
+    if turn is None or turn.state is not TurnState.ANSWERED or turn.outcome is None:
+        return
+    owed = [row for row in await deliveries.of_turn(tx, turn_id) if row.is_owed]
+    if any(row.state in LIFECYCLE.open for row in owed):
+        return
+    event = settled(turn.outcome, any_dead=any(_is_loss(row) for row in owed))
+    state = await turns.record(tx, turn, event, settled_at=await tx.now())
+    tx.after_commit(lambda: log.info("turn_settled", turn_id=turn_id, state=state.value))
+
+
+def _is_loss(row: Delivery) -> bool:
+    return row.state is DeliveryState.DEAD and row.dead_reason is not DeadReason.SUPERSEDED

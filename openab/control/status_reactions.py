@@ -1,0 +1,159 @@
+"""Makes the emoji on a trigger what they should be: one call at a time, noted before and after."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+import structlog
+
+from openab.control.services import Services
+from openab.domain.errors import Transient, Unknown
+from openab.domain.ids import TurnId
+from openab.ports.channel import Channel, ChannelRejected
+from openab.storage import conversations, streams, turns
+from openab.storage.conversations import Ownership
+from openab.storage.engine import Transaction
+from openab.storage.streams import Reactions
+
+log = structlog.get_logger()
+_TRIES = 6
+#: Marks an emoji of which it is not known whether it stands there; adding it again is harmless.
+_TENTATIVE = "?"
+
+
+@dataclass(frozen=True, slots=True)
+class _Move:
+    """One call: add before remove, so that there is never none."""
+
+    reactions: Reactions
+    add: str | None = None
+    remove: str | None = None
+
+
+class StatusReactions:
+    """The reactions of one conversation's turns, for its present owner."""
+
+    def __init__(self, services: Services, channel: Channel, ownership: Ownership) -> None:
+        self._services = services
+        self._channel = channel
+        self._ownership = ownership
+        self._wishes: dict[TurnId, str] = {}
+
+    def wish(self, turn: TurnId, emoji: str) -> None:
+        """A running turn should show this emoji; a later wish replaces it."""
+        self._wishes[turn] = emoji
+
+    async def step(self) -> tuple[bool, datetime | None]:
+        """Make one call if one is due; returns whether it did, and when the next is."""
+        async with self._services.database.read() as tx:
+            due = await streams.due_reactions(tx, self._ownership.conversation)
+            now = await tx.now()
+        if not self._wishes and not due:
+            return False, None
+        if not self._wishes and due[0].due_at and due[0].due_at > now:
+            return False, due[0].due_at
+        move = await self._prepare()
+        if move:
+            await self._make(move)
+        return True, None
+
+    async def _prepare(self) -> _Move | None:
+        """Write the wishes, choose one call, and note what it may leave there, before it is made."""
+        async with self._services.database.transaction() as tx:
+            await conversations.lock(tx, self._ownership)
+            now = await tx.now()
+            for turn, emoji in self._wishes.items():
+                await self._write_wish(tx, turn, emoji, now)
+            self._wishes = {}
+            for reactions in await streams.due_reactions(tx, self._ownership.conversation):
+                if reactions.due_at and reactions.due_at <= now:
+                    return await self._choose(tx, reactions, now)
+        return None
+
+    async def _write_wish(self, tx: Transaction, turn: TurnId, emoji: str, now: datetime) -> None:
+        """A wish of a run that has ended meanwhile is void: the end has its own emoji."""
+        row = await turns.get(tx, turn)
+        if row and row.outcome is None:
+            await streams.wish_reaction(tx, turn, emoji, now)
+
+    async def _choose(self, tx: Transaction, reactions: Reactions, now: datetime) -> _Move | None:
+        wished, shown = reactions.wished, reactions.shown
+        if wished and wished not in shown:
+            tentative = _TENTATIVE + wished
+            listed = shown if tentative in shown else (*shown, tentative)
+            due = now + self._services.settings.reactions.pace
+            await streams.note_reactions(tx, reactions.turn, listed, due, reactions.tries)
+            return _Move(replace(reactions, shown=listed), add=wished)
+        extra = next((emoji for emoji in map(_bare, shown) if emoji != wished), None)
+        if extra:
+            return _Move(reactions, remove=extra)
+        await self._rest(tx, reactions, now)
+        return None
+
+    async def _rest(self, tx: Transaction, reactions: Reactions, now: datetime) -> None:
+        """All is as wished: nothing more is due, unless the last emoji is to go after a while."""
+        settings = self._services.settings.reactions
+        turn = await turns.get(tx, reactions.turn)
+        if settings.remove_after_reply and reactions.wished and turn and turn.outcome:
+            is_done = reactions.wished == settings.emojis.done
+            hold = settings.done_hold if is_done else settings.error_hold
+            await streams.wish_reaction(tx, reactions.turn, None, now + hold)
+        else:
+            await streams.note_reactions(tx, reactions.turn, reactions.shown, None, 0)
+
+    async def _make(self, move: _Move) -> None:
+        try:
+            await self._call(move)
+        except Transient as error:
+            await self._again(move, error.retry_after or 1.0)
+        except Unknown:
+            await self._again(move, 1.0)
+        except ChannelRejected as error:
+            log.info("reaction_refused", turn_id=move.reactions.turn, refusal=error.refusal.value)
+            await self._refused(move)
+        else:
+            await self._made(move)
+
+    async def _call(self, move: _Move) -> None:
+        channel, seconds = self._channel, self._services.settings.call.total_seconds()
+        if move.add:
+            await channel.add_reaction(move.reactions.trigger, move.add, seconds)
+        elif move.remove:
+            await channel.remove_reaction(move.reactions.trigger, move.remove, seconds)
+
+    async def _made(self, move: _Move) -> None:
+        async with self._owned() as tx:
+            shown = (*_without(move), move.add) if move.add else _without(move)
+            due = await tx.now() + self._services.settings.reactions.pace
+            await streams.note_reactions(tx, move.reactions.turn, shown, due, 0)
+
+    async def _again(self, move: _Move, wait: float) -> None:
+        """Try the same once more later; a call that failed too often is given up."""
+        tries = move.reactions.tries + 1
+        async with self._owned() as tx:
+            due = None if tries > _TRIES else await tx.now() + timedelta(seconds=wait)
+            await streams.note_reactions(tx, move.reactions.turn, move.reactions.shown, due, tries)
+
+    async def _refused(self, move: _Move) -> None:
+        """An emoji that may not be added is not wished any more; what is left is still cleaned up."""
+        async with self._owned() as tx:
+            due = await tx.now() + self._services.settings.reactions.pace
+            if move.add:
+                await streams.wish_reaction(tx, move.reactions.turn, None, due)
+            await streams.note_reactions(tx, move.reactions.turn, _without(move), due, 0)
+
+    @asynccontextmanager
+    async def _owned(self) -> AsyncIterator[Transaction]:
+        async with self._services.database.transaction() as tx:
+            await conversations.lock(tx, self._ownership)
+            yield tx
+
+
+def _bare(emoji: str) -> str:
+    return emoji.removeprefix(_TENTATIVE)
+
+
+def _without(move: _Move) -> tuple[str, ...]:
+    touched = move.add or move.remove
+    return tuple(emoji for emoji in move.reactions.shown if _bare(emoji) != touched)

@@ -1,0 +1,189 @@
+"""Commits what all running turns streamed, in one transaction every quarter of a second."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+import structlog
+
+from openab.domain.agent_events import Numbered, Position, TextDelta
+from openab.domain.errors import OpenabError, Transient, Unknown
+from openab.domain.ids import TurnId
+from openab.ports.agent import Agents
+from openab.ports.signals import Signals
+from openab.storage import conversations, streams
+from openab.storage.conversations import Ownership
+from openab.storage.engine import Database, Transaction
+from openab.storage.streams import Progress, Segment
+from openab.text.answer import AnswerFold
+from openab.text.tools import ToolCall, ToolFold
+
+log = structlog.get_logger()
+
+
+class StreamRecord:
+    """One running turn's stream: what is known of it, and what is not committed yet."""
+
+    def __init__(self, turn: TurnId, ownership: Ownership, on_lost: Callable[[], None]) -> None:
+        """`on_lost` is called when a commit shows that the conversation has another owner."""
+        self.turn = turn
+        self.ownership = ownership
+        self.on_lost = on_lost
+        self.answer = AnswerFold()
+        self.phase = "starting"
+        self.position: Position | None = None
+        self._raw: list[str] = []
+        self._tools = ToolFold()
+        self._segments: list[Segment] = []
+        self._next_segment = 1
+        self._is_dirty = False
+
+    @property
+    def raw(self) -> str:
+        """The agent's text, exactly as it came."""
+        return "".join(self._raw)
+
+    @property
+    def tools(self) -> tuple[ToolCall, ...]:
+        """The tool calls so far, with their last state."""
+        return self._tools.calls
+
+    @property
+    def is_dirty(self) -> bool:
+        """Whether something is not committed yet."""
+        return self._is_dirty
+
+    def take(self, numbered: Numbered) -> None:
+        """One more event of the turn."""
+        event = numbered.event
+        appended = self.answer.add(event)
+        self._tools.add(event)
+        if isinstance(event, TextDelta) and event.text:
+            self._raw.append(event.text)
+            self._add(event.text, is_new=len(appended) > len(event.text))
+        self.position = numbered.position
+        self._is_dirty = True
+
+    def _add(self, text: str, *, is_new: bool) -> None:
+        if self._segments and not is_new:
+            last = self._segments[-1]
+            self._segments[-1] = Segment(last.n, last.text + text, last.is_new_message)
+        else:
+            self._segments.append(Segment(self._next_segment, text, is_new))
+            self._next_segment += 1
+
+    def take_pending(self) -> Progress:
+        """What is to be committed now; it is pending again if `give_back` says so."""
+        pending = Progress(
+            turn=self.turn,
+            segments=tuple(self._segments),
+            position=self.position.n if self.position else 0,
+            tools=[_written(call) for call in self._tools.calls],
+            phase=self.phase,
+        )
+        self._segments, self._is_dirty = [], False
+        return pending
+
+    def give_back(self, progress: Progress) -> None:
+        """The commit did not happen."""
+        self._segments = [*progress.segments, *self._segments]
+        self._is_dirty = True
+
+
+def _written(call: ToolCall) -> dict[str, object]:
+    return {"id": call.tool_id, "title": call.title, "kind": call.kind, "status": call.status}
+
+
+class StreamLog:
+    """The one committer of streams in this process."""
+
+    def __init__(
+        self, database: Database, agents: Agents, every: timedelta, signals: Signals
+    ) -> None:
+        self._database = database
+        self._agents = agents
+        self._every = every.total_seconds()
+        self._signals = signals
+        self._records: dict[TurnId, StreamRecord] = {}
+        self._lock = asyncio.Lock()
+
+    def open(self, turn: TurnId, ownership: Ownership, on_lost: Callable[[], None]) -> StreamRecord:
+        """Begin to record a turn."""
+        record = StreamRecord(turn, ownership, on_lost)
+        self._records[turn] = record
+        return record
+
+    async def close(self, record: StreamRecord) -> None:
+        """Stop recording; a commit in flight has ended when this returns."""
+        self._records.pop(record.turn, None)
+        async with self._lock:
+            return
+
+    async def run(self) -> None:
+        """Commit at the set pace until the task is cancelled."""
+        while True:
+            await asyncio.sleep(self._every)
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Commit what is pending now; a failure leaves it pending."""
+        async with self._lock:
+            dirty = [record for record in self._records.values() if record.is_dirty]
+            if not dirty:
+                return
+            steps = {record.turn: record.take_pending() for record in dirty}
+            try:
+                kept = await self._commit(dirty, steps)
+            except (Transient, Unknown) as error:
+                log.warning("stream_commit_failed", error=str(error), turns=len(dirty))
+                for record in dirty:
+                    record.give_back(steps[record.turn])
+                return
+        await self._acknowledge(kept, steps)
+        self._signals.tell("streams_committed")
+
+    async def _commit(
+        self, dirty: Sequence[StreamRecord], steps: dict[TurnId, Progress]
+    ) -> list[StreamRecord]:
+        async with self._database.transaction() as tx:
+            ours = await conversations.locked_of(tx, [record.ownership for record in dirty])
+            kept = [record for record in dirty if record.ownership.conversation in ours]
+            await self._write(tx, kept, steps)
+        for record in dirty:
+            if record not in kept:
+                record.on_lost()
+        return kept
+
+    async def _write(
+        self, tx: Transaction, kept: Sequence[StreamRecord], steps: dict[TurnId, Progress]
+    ) -> None:
+        if not kept:
+            return
+        try:
+            async with tx.savepoint():
+                await streams.advance(tx, [steps[record.turn] for record in kept])
+        except (Transient, Unknown):
+            raise
+        except OpenabError:
+            await self._write_one_by_one(tx, kept, steps)
+
+    async def _write_one_by_one(
+        self, tx: Transaction, kept: Sequence[StreamRecord], steps: dict[TurnId, Progress]
+    ) -> None:
+        """A row that cannot be written costs its own turn its crash copy, never the others theirs."""
+        for record in kept:
+            try:
+                async with tx.savepoint():
+                    await streams.advance(tx, [steps[record.turn]])
+            except (Transient, Unknown):
+                raise
+            except OpenabError as error:
+                log.exception("stream_row_refused", turn_id=record.turn, error=str(error))
+
+    async def _acknowledge(
+        self, kept: Sequence[StreamRecord], steps: dict[TurnId, Progress]
+    ) -> None:
+        for record in kept:
+            if record.position:
+                committed = Position(record.position.incarnation, steps[record.turn].position)
+                await self._agents.ack(record.turn, committed)

@@ -1,0 +1,93 @@
+"""The conversation's one writer: sends go first, one edit is in flight, and the pace is kept."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import structlog
+
+from openab.domain.errors import Transient, Unknown
+from openab.domain.ids import MessageRef
+from openab.domain.outbound import MessageBody
+from openab.domain.window import Window
+from openab.ports.channel import Channel, ChannelRejected
+from openab.ports.writer import EditOutcome
+
+log = structlog.get_logger()
+#: Discord's observed limit for creates and edits of one channel together.
+WRITES, SECONDS = 5, 5.0
+
+
+class ConversationWriter:
+    """Implements `LiveWriter` for feeds, and gives the outbox its turn before them."""
+
+    def __init__(
+        self,
+        channel: Channel,
+        call_seconds: float,
+        clock: Callable[[], float],
+        count: Callable[[EditOutcome], None] = lambda _outcome: None,
+    ) -> None:
+        self._channel = channel
+        self._call_seconds = call_seconds
+        self._clock = clock
+        self._count = count
+        self._window = Window(WRITES, SECONDS)
+        self._busy = asyncio.Lock()
+        self._senders = 0
+        self._no_sender = asyncio.Event()
+        self._no_sender.set()
+        self._closed = False
+
+    @asynccontextmanager
+    async def sending(self, *, counts: bool = True) -> AsyncIterator[None]:
+        """A send's turn: it waits for the edit in flight and for the pace; edits wait for it."""
+        self._senders += 1
+        self._no_sender.clear()
+        try:
+            async with self._busy:
+                if counts:
+                    await self._keep_pace()
+                yield
+        finally:
+            self._senders -= 1
+            if not self._senders:
+                self._no_sender.set()
+
+    async def edit(self, ref: MessageRef, body: MessageBody) -> EditOutcome:
+        """Show this body when no send waits and the pace allows; see `LiveWriter`."""
+        while not self._closed:
+            await self._no_sender.wait()
+            async with self._busy:
+                # A place is spared for a send, so that an answer never waits for its own edits.
+                wait = self._window.wait(self._clock(), spare=1)
+                if not wait and not self._senders and not self._closed:
+                    self._window.take(self._clock())
+                    outcome = await self._try(ref, body)
+                    self._count(outcome)
+                    return outcome
+            if wait:
+                await asyncio.sleep(wait)
+        return EditOutcome.REPLACED
+
+    def close(self) -> None:
+        """No edit begins any more."""
+        self._closed = True
+
+    async def _keep_pace(self) -> None:
+        wait = self._window.wait(self._clock())
+        if wait:
+            await asyncio.sleep(wait)
+        self._window.take(self._clock())
+
+    async def _try(self, ref: MessageRef, body: MessageBody) -> EditOutcome:
+        try:
+            await self._channel.edit_message(ref, body, self._call_seconds)
+        except Transient:
+            return EditOutcome.LATER
+        except Unknown:
+            return EditOutcome.UNKNOWN
+        except ChannelRejected as error:
+            log.info("presentation_failed", refusal=error.refusal.value, message=str(error))
+            return EditOutcome.LOST
+        return EditOutcome.SHOWN
