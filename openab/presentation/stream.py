@@ -108,6 +108,7 @@ class Stream:
         if ref != self._placeholder:
             self._placeholder, self._is_lost, self._shown_body = ref, False, None
             self._marks = Marks(now, now)
+            self._is_changed = True
             self._wake.set()
 
     async def close(self, seconds: float) -> Shown:

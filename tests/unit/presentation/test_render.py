@@ -146,6 +146,21 @@ def test_overflow_is_cut_visibly_at_the_top_and_shows_the_newest() -> None:
     assert len(text) > 1900
 
 
+def test_a_cut_in_a_line_keeps_characters_whole() -> None:
+    family = "👩\u200d👩\u200d👧"
+    for shift in range(8):
+        text = live_text(_view(TextDelta(family * 400 + "x" * shift)), WORKING)
+        shown = text.split("\n\n…\n")[1].rstrip("x")
+        assert shown
+        assert shown.replace(family, "") == ""
+
+
+def test_a_head_that_takes_all_the_room_leaves_a_mark_for_the_answer() -> None:
+    view = _view(TextDelta("answer " * 300))
+    head = live_text(view, WORKING, with_answer=False)
+    assert live_text(view, WORKING, limit=len(head) + 3) == f"{head}\n\n…"
+
+
 def test_a_cut_inside_code_opens_the_block_again() -> None:
     text = live_text(_view(TextDelta("```python\n" + "print()\n" * 1000)), WORKING)
     assert "\n\n…\n```python\nprint()\n" in text

@@ -359,6 +359,40 @@ def test_a_lost_placeholder_is_told_and_left_alone_until_there_is_another() -> N
     play(story)
 
 
+def test_an_edit_of_a_placeholder_that_was_replaced_meanwhile_says_nothing_of_the_new_one() -> None:
+    async def story() -> None:
+        outcomes = [EditOutcome.LOST]
+        stage = Stage(writer=RecordingWriter(outcomes=outcomes, latency=2))
+        stream = stage.open()
+        stream.event(TextDelta("hello"))
+        await until(2)
+        stream.placeholder(PlatformId("501"))
+        await until(8)
+        assert [edit.ref.message_id for edit in stage.writer.edits] == ["500", "501"]
+        assert await stream.close(3) == Shown()
+
+    play(story)
+
+
+def test_a_turn_that_ends_while_its_edit_waits_for_a_slot_is_not_edited() -> None:
+    async def story() -> None:
+        stage = Stage()
+        stage.streams.budget.rate = 0.5
+        first, second = stage.open("t1", "501"), stage.open("t2", "502")
+        for _ in range(10):
+            stage.streams.budget.reserve(now())
+        for stream in (first, second):
+            stream.event(TextDelta("hello"))
+        await until(4.5)
+        first.event(PromptEnded(EndKind.COMPLETED))
+        assert await second.close(1) == Shown()
+        await until(60)
+        assert stage.writer.edits == []
+        await first.close(1)
+
+    play(story)
+
+
 def test_failing_edits_back_off_and_an_unknown_one_is_remembered() -> None:
     async def story() -> None:
         outcomes = [EditOutcome.LATER, EditOutcome.LATER, EditOutcome.UNKNOWN]
@@ -403,7 +437,7 @@ def test_a_defect_in_the_plane_never_reaches_the_turn() -> None:
         stage = Stage(writer=RecordingWriter(error=RuntimeError("defect")))
         stream = stage.open()
         stream.event(TextDelta("hello"))
-        stream.event("no event")  # type: ignore[arg-type]
+        stream.event(TextDelta(5))  # type: ignore[arg-type]
         await until(30)
         stream.event(TextDelta("more"))
         await stream.close(1)

@@ -34,6 +34,11 @@ def test_no_cut_inside_a_character(character: str) -> None:
         assert measure.whole_characters(text, 0, index) == 2
 
 
+def test_the_ends_of_a_text_are_always_good_places() -> None:
+    assert not measure.splits_character("\u0301", 0)
+    assert not measure.splits_character("\r\n", 2)
+
+
 def test_two_flags_may_be_separated() -> None:
     assert measure.whole_characters("🇩🇪🇫🇷", 0, 3) == 2
 

@@ -107,6 +107,12 @@ def test_six_thousand_characters_need_four_parts_at_most(seed: int, unit: str) -
     assert len(split(coded, first_room=MESSAGE_LIMIT - 23)) <= 4
 
 
+def test_a_nicer_place_to_cut_does_not_cost_a_fifth_part() -> None:
+    block = "```\n" + "code line\n" * 230 + "```\n"
+    text = (("word " * 90 + "\n" + block) * 3)[:6000]
+    assert len(split(text, first_room=MESSAGE_LIMIT - 23)) <= 4
+
+
 def test_two_thousand_astral_characters_need_four_parts_at_most() -> None:
     parts = split_parts("😀" * 2000)
     assert len(parts) <= 4
@@ -118,6 +124,22 @@ def test_no_place_of_the_cut_makes_a_mention(mention: str) -> None:
     for offset in range(len(mention) + 3):
         text = "x" * (LIMIT - offset) + mention * 100
         _check(text, split_parts(text, LIMIT))
+
+
+@pytest.mark.parametrize("shift", range(8))
+def test_a_cut_in_the_middle_of_a_line_never_turns_its_rest_into_a_fence(shift: int) -> None:
+    for space in ("", " "):
+        text = "a" * (LIMIT - shift) + space + "```\n" + "plain text\n" * 60
+        parts = split_parts(text, LIMIT)
+        _check(text, parts)
+        assert all(part.prefix == part.suffix == "" for part in parts)
+
+
+def test_an_inline_code_that_looks_like_a_fence_until_its_end_opens_nothing_beyond_it() -> None:
+    text = "``` " + "b " * 150 + "``` c\n" + "plain text\n" * 60
+    parts = split_parts(text, LIMIT)
+    _check(text, parts)
+    assert all(part.prefix == "" for part in parts)
 
 
 def test_characters_are_kept_whole() -> None:
