@@ -1,0 +1,224 @@
+"""The process under test on a stage: a loopback Discord, brokers as processes, agents by script."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from openab.simulator.discord import Bot, LoopbackDiscord
+from openab.simulator.discord.records import Message
+
+START_SECONDS = 40.0
+_STOP_SECONDS = 40.0
+
+
+@dataclass
+class Broker:
+    """One `openab run`; start, stop, kill and start again as you like."""
+
+    bot: Bot
+    config: Path
+    home: Path
+    log_file: Path
+    agent_log: Path
+    environ: Mapping[str, str]
+    argv: Sequence[str]
+    discord: LoopbackDiscord
+    process: asyncio.subprocess.Process | None = None
+    exit_codes: list[int] = field(default_factory=list)
+
+    async def start(self, *, connected: bool = True) -> None:
+        """Start it; with `connected` returns once the bot has a gateway session."""
+        before = len(self.discord.gateway.of_bot(self.bot.id))
+        assert not before, "the former process still has its gateway session"
+        with self.log_file.open("ab") as log:
+            self.process = await asyncio.create_subprocess_exec(
+                *self.argv, "run", "-c", str(self.config), env=dict(self.environ), stderr=log
+            )
+        if connected:
+            await self.discord.wait_connected(self.bot, START_SECONDS)
+
+    async def stop(self) -> int:
+        """SIGTERM, and its exit code."""
+        return await self._end(signal.SIGTERM)
+
+    async def kill(self) -> int:
+        """SIGKILL; returns when the network has noticed, too."""
+        code = await self._end(signal.SIGKILL)
+        await self.discord.wait_until(lambda: not self.discord.gateway.of_bot(self.bot.id), 10)
+        return code
+
+    def freeze(self) -> None:
+        """SIGSTOP."""
+        assert self.process
+        self.process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """SIGCONT."""
+        assert self.process
+        self.process.send_signal(signal.SIGCONT)
+
+    async def exit_code(self, seconds: float = START_SECONDS) -> int:
+        """Wait until it ends by itself."""
+        assert self.process
+        async with asyncio.timeout(seconds):
+            code = await self.process.wait()
+        self.process = None
+        return code
+
+    async def _end(self, number: signal.Signals) -> int:
+        assert self.process
+        self.process.send_signal(number)
+        return await self.exit_code(_STOP_SECONDS)
+
+    @property
+    def log(self) -> list[dict[str, Any]]:
+        """What it logged so far, over all its lives."""
+        lines = self.log_file.read_text().splitlines()
+        return [json.loads(line) for line in lines if line.startswith("{")]
+
+    @property
+    def agent_lines(self) -> list[dict[str, Any]]:
+        """What its agents received and sent, by their own log."""
+        if not self.agent_log.exists():
+            return []
+        return [json.loads(line) for line in self.agent_log.read_text().splitlines()]
+
+    async def logged(self, event: str, seconds: float = 10.0, **fields: object) -> dict[str, Any]:
+        """Wait for a log line with this event name and these fields."""
+        async with asyncio.timeout(seconds):
+            while True:
+                for line in self.log:
+                    if line["event"] == event and fields.items() <= line.items():
+                        return line
+                # The log is a file: there is no signal to wait for.
+                await asyncio.sleep(0.02)
+
+    @property
+    def http_address(self) -> str:
+        """Where its pages are served, by its newest log line about it."""
+        lines = [line for line in self.log if line["event"] == "http_listening"]
+        return str(lines[-1]["address"])
+
+    async def page(self, path: str) -> tuple[int, str]:
+        """One of its pages."""
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(f"http://{self.http_address}{path}") as answer,
+        ):
+            return answer.status, await answer.text()
+
+
+class Stage:
+    """One guild with a channel, a person and as many bots and brokers as a test wants."""
+
+    def __init__(self, discord: LoopbackDiscord, folder: Path) -> None:
+        self.discord = discord
+        self.folder = folder
+        self.channel = discord.add_channel("general").id
+        self.ann = discord.add_person("ann")
+        self.brokers: list[Broker] = []
+
+    def broker(
+        self,
+        name: str = "sol",
+        *,
+        discord: str = "",
+        more: str = "",
+        agent_args: Sequence[str] = (),
+        agent_command: str | None = None,
+        environ: Mapping[str, str] | None = None,
+        argv: Sequence[str] = (sys.executable, "-m", "openab"),
+        home: Path | None = None,
+        bot: Bot | None = None,
+    ) -> Broker:
+        """A broker with a bot of its own. `discord` adds lines to that section, `more` sections."""
+        bot = bot or self.discord.add_bot(name)
+        place = self.folder / f"{name}-{len(self.brokers)}"
+        place.mkdir()
+        log = place / "agent.jsonl"
+        args = ["-m", "openab.simulator.agent", "--state-dir", str(place / "sessions")]
+        args += ["--log", str(log), *agent_args]
+        config = place / "config.toml"
+        config.write_text(
+            f"[discord]\nbot_token = {json.dumps(bot.token)}\n"
+            f"api_base = {json.dumps(self.discord.api_base)}\n"
+            f'allow_user_messages = "involved"\n{discord}\n'
+            f"[agent]\ncommand = {json.dumps(agent_command or sys.executable)}\n"
+            f"args = {json.dumps(args if agent_command is None else [])}\n"
+            f"working_dir = {json.dumps(str(place))}\n{more}\n"
+        )
+        made = Broker(
+            bot=bot,
+            config=config,
+            home=home or self.folder / "home",
+            log_file=place / "broker.jsonl",
+            agent_log=log,
+            environ={
+                **{key: os.environ[key] for key in ("PATH", "LANG") if key in os.environ},
+                "HOME": str(self.folder),
+                "OPENAB_HOME": str(home or self.folder / "home"),
+                "OPENAB_LOG": "openab=debug",
+                **(environ or {}),
+            },
+            argv=argv,
+            discord=self.discord,
+        )
+        self.brokers.append(made)
+        return made
+
+    async def ask(self, broker: Broker, text: str, channel: str | None = None) -> Message:
+        """Ann mentions the bot with this text."""
+        return await self.ann.say(channel or self.channel, f"{broker.bot.mention} {text}")
+
+    async def answer(
+        self, thread: str, broker: Broker, holding: str, seconds: float = 30.0
+    ) -> Message:
+        """Wait for a message of the bot that is no presentation message and holds this text."""
+
+        def fits(message: Message) -> bool:
+            is_final = not message.content.startswith("-# ")
+            return message.author.id == broker.bot.id and is_final and holding in message.content
+
+        return await self.discord.wait_message(thread, fits, seconds)
+
+    async def settled(self, trigger: Message, emoji: str = "🆗", seconds: float = 15.0) -> None:
+        """Wait until exactly this reaction of a bot stands on the trigger."""
+        await self.discord.wait_message(
+            trigger.channel_id,
+            lambda message: message.id == trigger.id and list(message.reactions) == [emoji],
+            seconds,
+        )
+
+    def placeholders(self, thread: str) -> list[Message]:
+        """The presentation messages that stand in a thread now."""
+        return [one for one in self.discord.messages(thread) if one.content.startswith("-# ")]
+
+    async def close(self) -> None:
+        """End every process that still runs."""
+        for broker in self.brokers:
+            if broker.process and broker.process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    broker.process.send_signal(signal.SIGCONT)
+                    broker.process.kill()
+                await broker.process.wait()
+
+
+@asynccontextmanager
+async def open_stage(folder: Path) -> AsyncIterator[Stage]:
+    """A stage that leaves no process behind."""
+    async with LoopbackDiscord() as discord:
+        stage = Stage(discord, folder)
+        try:
+            yield stage
+        finally:
+            await stage.close()
