@@ -6,12 +6,22 @@ from contextlib import asynccontextmanager, suppress
 from io import BytesIO
 from typing import Any
 
+import aiohttp
 import discord
 import pytest
 import yarl
 
 from openab.ports.tasks import end, spawn
-from openab.simulator.discord import Bot, Channel, LoopbackDiscord, Person
+from openab.simulator.discord import (
+    Bot,
+    Channel,
+    LoopbackDiscord,
+    Person,
+    commit_then,
+    commit_then_drop,
+    rate_limited,
+    server_error,
+)
 from openab.simulator.discord.signals import Signal
 
 
@@ -279,17 +289,11 @@ async def test_a_lost_session_means_ready_again_and_a_gap_in_the_events(
         client.seen.clear()
         stage.discord.gateway.forget(stage.bot.id)
         await stage.person.say(stage.channel.id, "nobody hears this")
-        stage.discord.gateway.sessions.clear()
-        _cut_all(stage.discord)
+        stage.discord.gateway.cut(stage.bot.id)
         await client.wait("ready")
         assert [name for name, _ in client.seen if name == "message"] == []
         channel = client.get_partial_messageable(int(stage.channel.id))
         assert [one.content async for one in channel.history()] == ["nobody hears this"]
-
-
-def _cut_all(loopback: LoopbackDiscord) -> None:
-    for socket in list(loopback._sockets):
-        socket.cut()
 
 
 async def test_a_wrong_token_and_a_refused_intent(stage: Stage) -> None:
@@ -371,3 +375,73 @@ async def test_an_edit_reaches_no_ping_and_a_bot_hears_it_only_as_an_edit(stage:
         shown = stage.discord.messages(stage.channel.id)[0]
         assert set(shown.mention_ids) == {luna.id, stage.person.id}
         assert shown.pings == frozenset()
+
+
+async def test_a_commit_then_502_is_retried_into_one_message(stage: Stage) -> None:
+    handle = stage.discord.faults.add(commit_then(502), route="create_message")
+    async with stage.client() as client:
+        await client.get_partial_messageable(int(stage.channel.id)).send("once")
+    assert handle.hits == 1
+    assert [one.content for one in stage.discord.messages(stage.channel.id)] == ["once"]
+    assert [one.nonce_hit for one in stage.discord.journal.select("create_message")] == [
+        False,
+        True,
+    ]
+
+
+async def test_a_commit_then_drop_is_unknown_to_the_client(stage: Stage) -> None:
+    stage.discord.faults.add(commit_then_drop(), route="create_message")
+    async with stage.client() as client:
+        with pytest.raises(aiohttp.ClientError):
+            await client.get_partial_messageable(int(stage.channel.id)).send("once")
+    assert [one.content for one in stage.discord.messages(stage.channel.id)] == ["once"]
+
+
+@pytest.mark.parametrize("kind", ["bucket", "sub_limit", "global"])
+async def test_every_honest_429_is_waited_out(stage: Stage, kind: Any) -> None:
+    handle = stage.discord.faults.add(rate_limited(kind, 0.2), route="create_message")
+    async with stage.client() as client:
+        await client.get_partial_messageable(int(stage.channel.id)).send("once")
+    first, second = stage.discord.journal.select("create_message")
+    assert handle.hits == 1
+    assert second.at - first.at >= 0.2
+
+
+async def test_a_429_without_via_and_a_503_are_raised_at_once(stage: Stage) -> None:
+    stage.discord.faults.add(rate_limited("no_via"), route="create_message")
+    stage.discord.faults.add(server_error(503), route="create_message")
+    async with stage.client() as client:
+        channel = client.get_partial_messageable(int(stage.channel.id))
+        for status in (429, 503):
+            with pytest.raises(discord.HTTPException) as refusal:
+                await channel.send("once")
+            assert refusal.value.status == status
+    assert stage.discord.messages(stage.channel.id) == []
+
+
+async def test_missing_acknowledgements_and_silence_end_in_a_resume(stage: Stage) -> None:
+    stage.discord.gateway.heartbeat_seconds = 0.2
+    async with stage.client(heartbeat_timeout=0.7) as client:
+        stage.discord.faults.unacknowledged.add(stage.bot.id)
+        await stage.discord.wait_until(lambda: stage.discord.journal.steps("resume"), timeout=15.0)
+        stage.discord.faults.unacknowledged.clear()
+        await stage.discord.wait_connected(stage.bot)
+        resumed = len(stage.discord.journal.steps("resume"))
+        stage.discord.gateway.silence(stage.bot.id)
+        await stage.person.say(stage.channel.id, "unheard, then replayed")
+        heard = await client.wait("message")
+        assert heard.content == "unheard, then replayed"
+        assert len(stage.discord.journal.steps("resume")) > resumed
+
+
+async def test_op9_false_means_ready_again(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def at_once(*_: object, **__: object) -> None:
+        return None
+
+    async with stage.client() as client:
+        monkeypatch.setattr(client, "before_identify_hook", at_once)
+        client.seen.clear()
+        stage.discord.gateway.invalidate(stage.bot.id, resumable=False)
+        await client.wait("ready")
+        await stage.person.say(stage.channel.id, "hello again")
+        assert (await client.wait("message")).content == "hello again"

@@ -213,6 +213,23 @@ async def test_a_nonce_belongs_to_its_author_and_is_enforced_only_when_asked(api
     assert len(api.discord.messages(api.channel.id)) == 3
 
 
+async def test_without_the_nonce_rule_the_same_create_makes_two_messages(api: Api) -> None:
+    api.discord.nonces.enabled = False
+    body = {"content": "once", "nonce": "n1", "enforce_nonce": True}
+    assert (await api.post(body))[1]["id"] != (await api.post(body))[1]["id"]
+
+
+async def test_a_message_in_an_archived_thread_can_be_deleted_and_wakes_nothing(api: Api) -> None:
+    said = await api.person.say(api.channel.id, "start")
+    thread = await api.person.open_thread(said, "t")
+    _, mine, _ = await api.post({"content": "x"}, said.id)
+    await api.person.archive(said.id)
+    assert (await api.call("DELETE", f"/channels/{said.id}/messages/{mine['id']}"))[0] == 204
+    assert thread.thread
+    assert thread.thread.archived
+    assert api.discord.messages(said.id) == []
+
+
 async def test_old_messages_are_edited_only_so_often(api: Api) -> None:
     _, made, _ = await api.post({"content": "0"})
     path = f"/channels/{api.channel.id}/messages/{made['id']}"
@@ -375,6 +392,46 @@ async def test_an_interaction_is_answered_once_and_in_time(api: Api) -> None:
     assert (status, body["code"]) == (401, 50027)
     with pytest.raises(LookupError, match="it has: go"):
         await api.person.slash(api.channel.id, "stop", api.bot)
+
+
+async def test_the_journal_finds_every_body_with_text(api: Api) -> None:
+    commands = f"/applications/{api.bot.id}/commands"
+    await api.call("PUT", commands, [{"name": "go", "description": "d"}])
+    pending = await api.person.slash(api.channel.id, "go", api.bot)
+    answer = {"type": 4, "data": {"content": "told", "allowed_mentions": {"parse": []}}}
+    await api.call("POST", f"/interactions/{pending.id}/{pending.token}/callback", answer)
+    _, made, _ = await api.post({"content": "made"})
+    path = f"/channels/{api.channel.id}/messages/{made['id']}"
+    await api.call("PATCH", path, {"components": []})
+    await api.call("PATCH", path, {"content": "changed"})
+    await api.call("POST", f"/webhooks/{api.bot.id}/{pending.token}", {"content": "more"})
+    found = api.discord.journal.content_bodies(api.bot.id)
+    assert [body["content"] for _, body in found] == ["told", "made", "changed", "more"]
+    assert {one.channel_id for one, _ in found} == {api.channel.id}
+    assert api.discord.journal.busiest(api.channel.id) == 3
+
+
+async def test_a_deleted_channel_is_gone(api: Api) -> None:
+    api.discord.delete_channel(api.channel.id)
+    assert (await api.post({"content": "x"}))[1]["code"] == 10003
+
+
+async def test_a_mistake_of_the_double_is_no_quiet_500() -> None:
+    async def broken() -> None:
+        async with LoopbackDiscord() as discord, aiohttp.ClientSession() as session:
+            api = Api(discord, session)
+            discord.world.users.pop(api.person.id)
+            said = await api.person.say(api.channel.id, "x")
+            said.mention_ids.append(api.person.id)
+            async with session.get(
+                f"{discord.api_base}/channels/{api.channel.id}/messages",
+                headers={"Authorization": "Bot sol-token"},
+            ) as reply:
+                assert reply.status == 500
+
+    with pytest.raises(ExceptionGroup) as failure:
+        await broken()
+    assert failure.group_contains(KeyError)
 
 
 async def test_the_way_to_the_gateway_is_told(api: Api) -> None:

@@ -1,8 +1,7 @@
 """A Discord on 127.0.0.1: REST v10, gateway v10, people, a journal and scripted faults."""
 
-from openab.simulator.discord.faults import (
-    FaultHandle,
-    Faults,
+from openab.simulator.discord.fault_kinds import (
+    RestFault,
     commit_then,
     commit_then_drop,
     drop_before_commit,
@@ -11,11 +10,12 @@ from openab.simulator.discord.faults import (
     refuse,
     server_error,
 )
+from openab.simulator.discord.faults import FaultHandle, Faults
 from openab.simulator.discord.interactions import Callback
 from openab.simulator.discord.journal import GatewayEvent, Journal, Request
 from openab.simulator.discord.people import Bot, PendingInteraction, Person
+from openab.simulator.discord.records import Attachment, Channel, Guild, Message
 from openab.simulator.discord.server import LoopbackDiscord
-from openab.simulator.discord.world import Attachment, Channel, Guild, Message
 
 __all__ = [
     "Attachment",
@@ -32,6 +32,7 @@ __all__ = [
     "PendingInteraction",
     "Person",
     "Request",
+    "RestFault",
     "commit_then",
     "commit_then_drop",
     "drop_before_commit",

@@ -10,7 +10,8 @@ from openab.simulator.discord.gateway import Gateway
 from openab.simulator.discord.interactions import Interactions
 from openab.simulator.discord.journal import Request
 from openab.simulator.discord.limits import Limits, Nonces
-from openab.simulator.discord.world import Channel, Guild, Message, User, Viewer, World
+from openab.simulator.discord.records import Channel, Guild, Message, User
+from openab.simulator.discord.world import Viewer, World
 
 
 @dataclass(frozen=True)

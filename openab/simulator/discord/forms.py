@@ -5,7 +5,8 @@ from typing import Any
 
 from openab.simulator.discord.errors import Json, invalid_form, refused
 from openab.simulator.discord.posting import Draft
-from openab.simulator.discord.world import Attachment, World
+from openab.simulator.discord.records import Attachment
+from openab.simulator.discord.world import World
 
 #: A nonce has at most 25 characters (Discord API documentation).
 MAX_NONCE = 25

@@ -10,7 +10,8 @@ from openab.simulator.discord.errors import Json
 from openab.simulator.discord.faults import Faults
 from openab.simulator.discord.happenings import MESSAGE_CONTENT
 from openab.simulator.discord.journal import Journal
-from openab.simulator.discord.world import User, Viewer, World, WorldEvent
+from openab.simulator.discord.records import User
+from openab.simulator.discord.world import Viewer, World, WorldEvent
 
 DISPATCH, HEARTBEAT, IDENTIFY, RESUME, RECONNECT = 0, 1, 2, 6, 7
 INVALID_SESSION, HELLO, HEARTBEAT_ACK = 9, 10, 11
@@ -44,6 +45,8 @@ class Session:
     line: Line | None = None
     detached_at: float | None = None
     held: list[tuple[str, Json]] = field(default_factory=list)
+    #: Hears nothing any more and cannot be resumed.
+    is_lost: bool = False
 
 
 class Gateway:
@@ -64,7 +67,7 @@ class Gateway:
         return [
             one
             for one in self.sessions.values()
-            if one.bot.id == bot_id and (one.line is not None or not live)
+            if one.bot.id == bot_id and ((one.line and not one.is_lost) or not live)
         ]
 
     def hear(self, event: WorldEvent) -> None:
@@ -78,6 +81,8 @@ class Gateway:
         return Viewer(session.bot.id, bool(session.intents & MESSAGE_CONTENT))
 
     def _may_know(self, session: Session, event: WorldEvent) -> bool:
+        if session.is_lost:
+            return False
         if event.only is not None and event.only != session.bot.id:
             return False
         if event.intent and not session.intents & event.intent:
@@ -144,7 +149,7 @@ class Gateway:
 
     def _forget_the_expired(self) -> None:
         for session in list(self.sessions.values()):
-            if self._is_expired(session):
+            if self._is_expired(session) or (session.is_lost and session.line is None):
                 del self.sessions[session.id]
 
     def _is_expired(self, session: Session) -> bool:
@@ -167,13 +172,14 @@ class Gateway:
 
     def _replayable(self, session: Session, sequence: int) -> bool:
         first = session.replayable[0]["s"] if session.replayable else 1
-        return not self._is_expired(session) and first <= sequence + 1 <= session.sequence + 1
+        usable = not (session.is_lost or self._is_expired(session))
+        return usable and first <= sequence + 1 <= session.sequence + 1
 
     def detach(self, session: Session, line: Line, *, ends: bool) -> None:
         """A socket is gone; with 1000 or 1001 from the client the session is gone, too."""
         if session.line is line:
             session.line, session.detached_at = None, self._world.clock.monotonic()
-        if ends:
+        if ends or session.is_lost:
             self.sessions.pop(session.id, None)
         self._journal.connected(session.bot.id, "detached", session_id=session.id, ends=ends)
 
@@ -188,27 +194,25 @@ class Gateway:
             self.forget(bot_id)
 
     def forget(self, bot_id: str) -> None:
-        """Make a bot's sessions impossible to resume and deaf: a gap, then READY."""
+        """Make a bot's sessions deaf and impossible to resume: a gap; `cut` then leads to READY."""
         for session in self.of_bot(bot_id, live=False):
-            self.sessions.pop(session.id, None)
+            session.is_lost = True
+        self._journal.touch()
 
     def close(self, bot_id: str, code: int) -> None:
         """Close the bot's sockets with a code such as 1000, 4000, 4004, 4009 or 4014."""
-        for session in self.of_bot(bot_id):
-            if session.line:
-                session.line.close(code)
+        for line in self._lines(bot_id):
+            line.close(code)
 
     def cut(self, bot_id: str) -> None:
         """Break the bot's sockets without a close frame."""
-        for session in self.of_bot(bot_id):
-            if session.line:
-                session.line.cut()
+        for line in self._lines(bot_id):
+            line.cut()
 
     def silence(self, bot_id: str) -> None:
         """Leave the bot's sockets open and send nothing any more."""
-        for session in self.of_bot(bot_id):
-            if session.line:
-                session.line.silence()
+        for line in self._lines(bot_id):
+            line.silence()
 
     def poison(
         self, bot_id: str, name: str = "MESSAGE_CREATE", payload: Json | None = None
@@ -223,3 +227,7 @@ class Gateway:
                 session.line.tell(frame)
             name = f"OP_{frame['op']}"
             self._journal.sent(bot_id, session.id, name, None, {"d": frame["d"]})
+
+    def _lines(self, bot_id: str) -> list[Line]:
+        sessions = self.of_bot(bot_id, live=False)
+        return [one.line for one in sessions if one.line is not None]

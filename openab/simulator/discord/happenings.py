@@ -1,8 +1,9 @@
 """Tells the world's listeners what happened, as gateway events (Discord API documentation)."""
 
-from openab.simulator.discord import shapes
+from openab.simulator.discord import message_shapes, shapes
 from openab.simulator.discord.errors import Json
-from openab.simulator.discord.world import Channel, Message, Viewer, World, WorldEvent
+from openab.simulator.discord.records import Channel, Message
+from openab.simulator.discord.world import Viewer, World, WorldEvent
 
 GUILDS, GUILD_MESSAGES, GUILD_REACTIONS = 1 << 0, 1 << 9, 1 << 10
 DM_MESSAGES, DM_REACTIONS, MESSAGE_CONTENT = 1 << 12, 1 << 13, 1 << 15
@@ -23,7 +24,7 @@ def _message(world: World, name: str, message: Message) -> None:
     created = name == "MESSAGE_CREATE"
 
     def render(viewer: Viewer) -> Json:
-        return shapes.gateway_message(world, message, viewer, with_nonce=created)
+        return message_shapes.gateway_message(world, message, viewer, with_nonce=created)
 
     intent = DM_MESSAGES if channel.is_dm else GUILD_MESSAGES
     world.emit(WorldEvent(name, render, intent, channel, channel.guild_id))
@@ -47,7 +48,7 @@ def reacted(world: World, name: str, message: Message, user_id: str, emoji: str)
         "user_id": user_id,
         "channel_id": channel.id,
         "message_id": message.id,
-        "emoji": shapes.emoji(emoji),
+        "emoji": message_shapes.emoji(emoji),
         "burst": False,
         "type": 0,
     }

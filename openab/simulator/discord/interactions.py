@@ -3,18 +3,11 @@
 import secrets
 from dataclasses import dataclass, field
 
-from openab.simulator.discord import happenings, permissions, posting, shapes
+from openab.simulator.discord import happenings, message_shapes, permissions, posting, shapes
 from openab.simulator.discord.errors import Json, refused
 from openab.simulator.discord.posting import USERS_ONLY, Draft
-from openab.simulator.discord.world import (
-    CHAT_INPUT,
-    EPHEMERAL,
-    Channel,
-    Message,
-    User,
-    Viewer,
-    World,
-)
+from openab.simulator.discord.records import CHAT_INPUT, EPHEMERAL, Channel, Message, User
+from openab.simulator.discord.world import Viewer, World
 
 COMMAND, COMPONENT = 2, 3
 MESSAGE, DEFERRED_MESSAGE, DEFERRED_UPDATE, UPDATE = 4, 5, 6, 7
@@ -133,7 +126,7 @@ class Interactions:
         if made.source is None:
             return {}
         viewer = Viewer(made.application_id)
-        return {"message": shapes.message(self._world, made.source, viewer)}
+        return {"message": message_shapes.message(self._world, made.source, viewer)}
 
     def answer(self, interaction_id: str, token: str, kind: int, draft: Draft) -> Interaction:
         """The first answer. Too late or unknown is 10062, a second one 40060."""
@@ -146,6 +139,10 @@ class Interactions:
             raise refused(10062)
         self._apply(made, kind, draft)
         return made
+
+    def owner(self, token: str) -> Interaction | None:
+        """The interaction a token belongs to, whatever its state."""
+        return self._by_token.get(token)
 
     def record(self, made: Interaction, callback: Callback) -> None:
         """Keep the answer and wake whoever waits for it."""

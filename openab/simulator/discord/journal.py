@@ -9,6 +9,19 @@ from openab.simulator.discord.clock import Clock
 from openab.simulator.discord.errors import Json
 from openab.simulator.discord.signals import Signal
 
+#: Routes whose body may carry text that people see.
+CONTENT_ROUTES = frozenset(
+    {
+        "create_message",
+        "edit_message",
+        "execute_webhook",
+        "edit_webhook_message",
+        "answer_interaction",
+    }
+)
+#: Routes that spend a channel's budget of message writes.
+WRITE_ROUTES = frozenset({"create_message", "edit_message"})
+
 Found = TypeVar("Found")
 
 
@@ -83,6 +96,8 @@ class Journal:
         self.requests: list[Request] = []
         self.events: list[GatewayEvent] = []
         self.connections: list[GatewayConnection] = []
+        #: Mistakes of the double itself; leaving its block raises them.
+        self.broken: list[Exception] = []
 
     def begin(
         self,
@@ -158,6 +173,24 @@ class Journal:
             is_route = route in {None, request.route} and bot_id in {None, request.bot_id}
             if is_route and channel_id in {None, request.channel_id} and where(request):
                 yield request
+
+    def content_bodies(self, bot_id: str | None = None) -> list[tuple[Request, Json]]:
+        """Every body that carries shown text, whichever way: create, edit, webhook, interaction."""
+        bodies = [
+            (one, one.fields.get("data") or {} if one.route == "answer_interaction" else one.fields)
+            for one in self.select(bot_id=bot_id, where=lambda one: one.route in CONTENT_ROUTES)
+        ]
+        return [(one, body) for one, body in bodies if body.get("content")]
+
+    def busiest(self, channel_id: str, seconds: float = 5.0, bot_id: str | None = None) -> int:
+        """The most message creates and edits in a channel that began within any such span."""
+        writes = self.select(
+            bot_id=bot_id, channel_id=channel_id, where=lambda one: one.route in WRITE_ROUTES
+        )
+        starts = [one.at for one in writes]
+        return max(
+            (sum(start <= at < start + seconds for at in starts) for start in starts), default=0
+        )
 
     def steps(self, step: str, *, bot_id: str | None = None) -> list[GatewayConnection]:
         """The gateway steps with this word."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from openab.simulator.discord.clock import Clock
 from openab.simulator.discord.errors import Json
-from openab.simulator.discord.world import Message
+from openab.simulator.discord.records import Message
 
 #: discord.py 2.7.1 takes a 429 without `Via` for a Cloudflare ban.
 VIA = {"Via": "1.1 google"}
@@ -14,11 +14,16 @@ VIA = {"Via": "1.1 google"}
 
 @dataclass
 class Rule:
-    """So many requests per window; routes with one `name` share a counter."""
+    """So many requests per window; routes with one `name` share a counter.
+
+    `bucket` is the hash that the headers show, by default the name: Discord has been seen to give
+    two counters one hash (discord-api-docs#1442).
+    """
 
     name: str
     limit: int
     seconds: float
+    bucket: str = ""
 
 
 @dataclass(frozen=True)
@@ -127,7 +132,7 @@ class Limits:
             "X-RateLimit-Remaining": str(remaining),
             "X-RateLimit-Reset": f"{reset:.3f}",
             "X-RateLimit-Reset-After": f"{left:.3f}",
-            "X-RateLimit-Bucket": rule.name,
+            "X-RateLimit-Bucket": rule.bucket or rule.name,
         }
 
 

@@ -4,7 +4,8 @@ import re
 from dataclasses import dataclass, field
 
 from openab.simulator.discord.errors import Json, invalid_form
-from openab.simulator.discord.world import SUPPRESS_NOTIFICATIONS, Channel, Message, User, World
+from openab.simulator.discord.records import SUPPRESS_NOTIFICATIONS, Channel, Message, User
+from openab.simulator.discord.world import World
 
 _USER = re.compile(r"<@!?(\d{1,20})>")
 _ROLE = re.compile(r"<@&(\d{1,20})>")

@@ -6,14 +6,8 @@ from openab.simulator.discord import forms, posting, threads
 from openab.simulator.discord.errors import Json
 from openab.simulator.discord.interactions import Callback, Interaction, Interactions
 from openab.simulator.discord.posting import Draft
-from openab.simulator.discord.world import (
-    Attachment,
-    Channel,
-    Message,
-    User,
-    Webhook,
-    World,
-)
+from openab.simulator.discord.records import Attachment, Channel, Message, User, Webhook
+from openab.simulator.discord.world import World
 
 _OPTION_TYPES: dict[type, int] = {str: 3, int: 4, bool: 5, float: 10}
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from openab.simulator.discord import happenings, mentions, threads
 from openab.simulator.discord.errors import Json, invalid_form, refused
-from openab.simulator.discord.world import (
+from openab.simulator.discord.records import (
     COMPONENTS_V2,
     DEFAULT_MESSAGE,
     DM_CHANNEL,
@@ -18,8 +18,8 @@ from openab.simulator.discord.world import (
     Edit,
     Message,
     User,
-    World,
 )
+from openab.simulator.discord.world import World
 
 #: Code points, create and edit (staff, discord-api-docs#1315).
 MAX_CONTENT = 2000
@@ -208,10 +208,7 @@ def _tell_update(world: World, message: Message) -> None:
 
 
 def delete(world: World, message: Message) -> None:
-    """Remove a message; it stays in the record, marked."""
-    channel = world.channels[message.channel_id]
-    if channel.thread and channel.thread.archived:
-        raise refused(50083)
+    """Remove a message, in an archived thread, too; it stays in the record, marked."""
     message.deleted = True
     world.ephemerals.pop(message.id, None)
     if message.ephemeral_for:

@@ -64,7 +64,14 @@ class Rest:
 
     def _of(self, route: Route) -> Any:
         async def serve(incoming: web.Request) -> web.StreamResponse:
-            return await self._serve(route, incoming)
+            try:
+                return await self._serve(route, incoming)
+            except (OSError, web.RequestPayloadError):
+                # The client is gone, or was killed while it sent.
+                raise
+            except Exception as error:
+                self._journal.broken.append(error)
+                raise
 
         return serve
 
@@ -120,10 +127,21 @@ class Rest:
         call.bot = self._services.world.user_of_token(written.removeprefix("Bot "))
         if call.bot is not None:
             call.request.bot_id = call.bot.id
-        elif route.needs_token:
+        if not route.needs_token:
+            self._attribute(call)
+        elif call.bot is None:
             raise unauthorised()
-        elif "webhook_id" in call.params:
-            call.request.bot_id = call.params["webhook_id"]
+
+    def _attribute(self, call: Call) -> None:
+        """Whose request it is when its token is in its path: an application's or a webhook's."""
+        token = call.params.get("interaction_token") or call.params.get("token", "")
+        made = self._services.interactions.owner(token)
+        hook = self._services.world.webhooks.get(call.params.get("webhook_id", ""))
+        if made is not None:
+            call.request.bot_id, call.request.channel_id = made.application_id, made.channel.id
+        elif hook is not None:
+            home = call.request.query.get("thread_id") or hook.channel_id
+            call.request.bot_id, call.request.channel_id = hook.id, home
 
     def _honest(self, route: Route, call: Call) -> Reply:
         """Limits, then the route; nothing here waits, so a request is one step of the world."""

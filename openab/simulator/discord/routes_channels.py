@@ -5,7 +5,7 @@ from typing import Any
 from openab.simulator.discord import happenings, shapes, threads
 from openab.simulator.discord.calls import Answer, Call, Route
 from openab.simulator.discord.errors import Json, refused
-from openab.simulator.discord.world import Channel
+from openab.simulator.discord.records import Channel
 
 
 def get_channel(call: Call) -> Answer:

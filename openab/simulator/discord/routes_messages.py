@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from openab.simulator.discord import forms, posting, shapes
+from openab.simulator.discord import forms, message_shapes, posting, shapes
 from openab.simulator.discord.calls import Answer, Call, Route
 from openab.simulator.discord.errors import Json, refused
-from openab.simulator.discord.world import Channel, Message
+from openab.simulator.discord.records import Channel, Message
 
 
 def _shape(call: Call, message: Message) -> Json:
-    shape = shapes.message(call.world, message, call.viewer)
+    shape = message_shapes.message(call.world, message, call.viewer)
     return shape | ({"nonce": message.nonce} if message.nonce is not None else {})
 
 
@@ -43,7 +43,7 @@ def list_messages(call: Call) -> Answer:
     messages = [one for one in channel.messages.values() if not one.deleted]
     messages.sort(key=lambda one: int(one.id), reverse=True)
     page = _page(messages, call.request.query, limit)
-    return Answer(200, [shapes.message(call.world, one, call.viewer) for one in page])
+    return Answer(200, [message_shapes.message(call.world, one, call.viewer) for one in page])
 
 
 def _page(messages: list[Message], query: dict[str, str], limit: int) -> list[Message]:
@@ -63,7 +63,7 @@ def _page(messages: list[Message], query: dict[str, str], limit: int) -> list[Me
 def get_message(call: Call) -> Answer:
     """GET of one."""
     channel = call.channel("read_message_history")
-    return Answer(200, shapes.message(call.world, call.message(channel), call.viewer))
+    return Answer(200, message_shapes.message(call.world, call.message(channel), call.viewer))
 
 
 def edit_message(call: Call) -> Answer:
@@ -75,7 +75,7 @@ def edit_message(call: Call) -> Answer:
     changes = forms.changes(call.fields)
     _spend_old_edit(call, message)
     posting.edit(call.world, message, changes)
-    return Answer(200, shapes.message(call.world, message, call.viewer), message.id)
+    return Answer(200, message_shapes.message(call.world, message, call.viewer), message.id)
 
 
 def _spend_old_edit(call: Call, message: Message) -> None:

@@ -3,12 +3,13 @@
 import secrets
 from typing import Any
 
-from openab.simulator.discord import forms, posting, shapes
+from openab.simulator.discord import forms, message_shapes, posting, shapes
 from openab.simulator.discord.calls import Answer, Call, Route, flag
 from openab.simulator.discord.errors import Json, refused
 from openab.simulator.discord.interactions import UPDATE, Callback
 from openab.simulator.discord.posting import USERS_ONLY, Draft
-from openab.simulator.discord.world import Message, User, Viewer, Webhook
+from openab.simulator.discord.records import Message, User, Webhook
+from openab.simulator.discord.world import Viewer
 
 
 def answer_interaction(call: Call) -> Answer:
@@ -41,7 +42,7 @@ def _callback_shape(call: Call, interaction_id: str, kind: int, original: Messag
 
 
 def _shape(call: Call, message: Message) -> Json:
-    return shapes.message(call.world, message, Viewer(message.author.id))
+    return message_shapes.message(call.world, message, Viewer(message.author.id))
 
 
 def _webhook(call: Call) -> Webhook | None:

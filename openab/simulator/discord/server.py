@@ -16,9 +16,7 @@ from openab.simulator.discord.interactions import Interactions
 from openab.simulator.discord.journal import Journal
 from openab.simulator.discord.limits import Limits, Nonces
 from openab.simulator.discord.people import Bot, Person, WebhookActor
-from openab.simulator.discord.rest import PREFIX, Rest
-from openab.simulator.discord.sockets import Socket
-from openab.simulator.discord.world import (
+from openab.simulator.discord.records import (
     TEXT_CHANNEL,
     Application,
     Channel,
@@ -27,8 +25,10 @@ from openab.simulator.discord.world import (
     Role,
     User,
     Webhook,
-    World,
 )
+from openab.simulator.discord.rest import PREFIX, Rest
+from openab.simulator.discord.sockets import Socket
+from openab.simulator.discord.world import World
 
 Found = TypeVar("Found")
 
@@ -84,6 +84,8 @@ class LoopbackDiscord:
             socket.cut()
         if self._runner is not None:
             await self._runner.cleanup()
+        if self.journal.broken and error is None:
+            raise ExceptionGroup("the loopback Discord itself failed", self.journal.broken)
 
     @property
     def port(self) -> int:
@@ -192,6 +194,13 @@ class LoopbackDiscord:
         self.world.channels[channel.id] = channel
         happenings.channel_changed(self.world, "CHANNEL_CREATE", channel)
         return channel
+
+    def delete_channel(self, channel_id: str) -> None:
+        """Delete a channel or thread: from then on it is 10003."""
+        channel = self.world.channel(channel_id)
+        name = "THREAD_DELETE" if channel.thread else "CHANNEL_DELETE"
+        happenings.channel_changed(self.world, name, channel)
+        channel.deleted = True
 
     def open_dm(self, person: Person, bot: Bot) -> Channel:
         """The direct conversation of two accounts."""

@@ -2,7 +2,7 @@
 
 from openab.simulator.discord import happenings
 from openab.simulator.discord.errors import Json, invalid_form, refused
-from openab.simulator.discord.world import (
+from openab.simulator.discord.records import (
     HAS_THREAD,
     PUBLIC_THREAD,
     TEXT_CHANNEL,
@@ -12,8 +12,8 @@ from openab.simulator.discord.world import (
     Message,
     ThreadState,
     User,
-    World,
 )
+from openab.simulator.discord.world import World
 
 _AUTO_ARCHIVE_MINUTES = frozenset({60, 1440, 4320, 10080})
 
