@@ -1,5 +1,6 @@
 """What every test gets: the loopback guard, the leak check, Hypothesis profiles, empty databases."""
 
+import asyncio
 import os
 import shutil
 import tempfile
@@ -10,7 +11,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import leaks, loopback, postgres
+from openab.storage.engine import Database
+from tests import databases, leaks, loopback, postgres
+from tests.postgres_server import URL_VARIABLE
 
 _RUN_FOLDER = "OPENAB_TEST_RUN_FOLDER"
 _RUN_OWNER = "OPENAB_TEST_RUN_OWNER"
@@ -34,7 +37,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
-        shutil.rmtree(os.environ.pop(_RUN_FOLDER, ""), ignore_errors=True)
+        folder = Path(os.environ.pop(_RUN_FOLDER))
+        if given := os.environ.get(URL_VARIABLE):
+            asyncio.run(databases.forget_template(folder, given))
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def pytest_report_header() -> str:
@@ -63,7 +69,7 @@ async def _leaves_no_task() -> AsyncIterator[None]:
 @pytest.fixture(scope="session")
 def postgres_server() -> str:
     """The address of a PostgreSQL's maintenance database, for whoever makes databases."""
-    return postgres.server_address(Path(os.environ[_RUN_FOLDER]), int(os.environ[_RUN_OWNER]))
+    return postgres.server_address(_run_folder(), int(os.environ[_RUN_OWNER]))
 
 
 @pytest.fixture
@@ -71,9 +77,15 @@ async def postgres_address(postgres_server: str) -> AsyncIterator[str]:
     """An empty PostgreSQL database of this test's own, as SQLAlchemy's asynchronous engine wants it."""
     address = await postgres.create_database(postgres_server)
     yield postgres.for_sqlalchemy(address)
-    left = await postgres.connections_left(address, postgres_server)
-    await postgres.drop_database(address, postgres_server)
-    assert not left, f"the test left {left} database connections open"
+    await _dropped(address, postgres_server)
+
+
+@pytest.fixture
+async def migrated_postgres_address(postgres_server: str) -> AsyncIterator[str]:
+    """The same with today's schema."""
+    address = await databases.migrated_postgres(_run_folder(), postgres_server)
+    yield postgres.for_sqlalchemy(address)
+    await _dropped(address, postgres_server)
 
 
 @pytest.fixture
@@ -86,8 +98,40 @@ def sqlite_address(tmp_path: Path) -> Iterator[str]:
     assert not left, f"the test left its database open: {left}"
 
 
+@pytest.fixture
+async def migrated_sqlite_address(sqlite_address: str) -> str:
+    """The same with today's schema."""
+    await databases.migrate_sqlite(_run_folder(), Path(sqlite_address.partition(":///")[2]))
+    return sqlite_address
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
 def database_address(request: pytest.FixtureRequest) -> str:
     """An empty database of each dialect in turn, as SQLAlchemy's asynchronous engine wants it."""
     address: str = request.getfixturevalue(f"{request.param}_address")
     return address
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def migrated_address(request: pytest.FixtureRequest) -> str:
+    """A database of each dialect in turn that has today's schema and no rows."""
+    address: str = request.getfixturevalue(f"migrated_{request.param}_address")
+    return address
+
+
+@pytest.fixture
+async def database(migrated_address: str) -> AsyncIterator[Database]:
+    """An open database of each dialect in turn, with today's schema."""
+    opened = await Database.open(migrated_address)
+    yield opened
+    await opened.close()
+
+
+def _run_folder() -> Path:
+    return Path(os.environ[_RUN_FOLDER])
+
+
+async def _dropped(address: str, server: str) -> None:
+    left = await postgres.connections_left(address, server)
+    await postgres.drop_database(address, server)
+    assert not left, f"the test left {left} database connections open"

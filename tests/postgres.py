@@ -40,22 +40,22 @@ def server_address(run_folder: Path, owner_pid: int) -> str:
 
 
 async def create_database(server: str, template: str | None = None) -> str:
-    """Make a database of its own name, empty or copied from `template`; returns its address."""
+    """Make a database of its own name, empty or a copy of the one at `template`; returns its address."""
     name = f"openab_test_{secrets.token_hex(6)}"
-    suffix = f' TEMPLATE "{template}"' if template else ""
+    suffix = f' TEMPLATE "{_name(template)}"' if template else ""
     await _execute(server, f'CREATE DATABASE "{name}"{suffix}')
     return urlunsplit(urlsplit(server)._replace(path=f"/{name}"))
 
 
 async def drop_database(address: str, server: str) -> None:
     """Drop it, even if somebody is still connected."""
-    name = urlsplit(address).path.lstrip("/")
+    name = _name(address)
     await _execute(server, f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
 
 
 async def connections_left(address: str, server: str, within: float = 2.0) -> int:
     """How many connections to it are still open after `within` seconds; a backend needs a moment to go."""
-    name = urlsplit(address).path.lstrip("/")
+    name = _name(address)
     deadline = time.monotonic() + within
     connection = await asyncpg.connect(server)
     try:
@@ -73,6 +73,10 @@ async def connections_left(address: str, server: str, within: float = 2.0) -> in
 def for_sqlalchemy(address: str) -> str:
     """The same address for SQLAlchemy's asynchronous engine."""
     return urlunsplit(urlsplit(address)._replace(scheme="postgresql+asyncpg"))
+
+
+def _name(address: str) -> str:
+    return urlsplit(address).path.lstrip("/")
 
 
 async def _execute(server: str, statement: str) -> None:

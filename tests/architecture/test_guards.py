@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openab.ports.tasks import end, spawn
+from openab.storage.upgrade import SchemaAge, check
 from tests import leaks, loopback, postgres, postgres_server
 
 
@@ -79,6 +80,10 @@ async def test_each_database_is_empty_and_its_own(postgres_server: str) -> None:
         assert await connection.fetchval(query) == 0
         await connection.close()
         await postgres.drop_database(address, postgres_server)
+
+
+async def test_a_copied_database_has_todays_schema(migrated_address: str) -> None:
+    assert (await check(migrated_address)).age is SchemaAge.EQUAL
 
 
 @pytest.mark.parametrize("address", [("192.0.2.1", 80), ("::", 0), ("0.0.0.0", 0)])
