@@ -258,8 +258,13 @@ class Player:
             self.chunk((" " if n else "") + _WORDS[n % len(_WORDS)])
 
     def step_flood(self, value: str) -> None:
-        for n in range(int(value)):
-            self.update("agent_message_chunk", content={"type": "text", "text": f"{n} "})
+        line = (
+            '{"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "%s", "update":'
+            ' {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "%d "}}}}\n'
+        )
+        for at in range(0, int(value), 1000):  # past the log, as fast as the pipe takes it
+            numbers = range(at, min(at + 1000, int(value)))
+            self._wire.raw("".join(line % (self._session.id, n) for n in numbers).encode())
 
     def step_file(self, value: str) -> None:
         size = int(value.removeprefix("chars:"))

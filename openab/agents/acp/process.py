@@ -10,7 +10,7 @@ from asyncio import subprocess as streams
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from subprocess import run
+from subprocess import SubprocessError, run
 
 import structlog
 
@@ -156,7 +156,10 @@ def _tied_to_us() -> tuple[str, ...]:
     setpriv = shutil.which("setpriv", path=os.defpath)
     if setpriv is None:
         return ()
-    told = run([setpriv, "--help"], capture_output=True, text=True, timeout=5, check=False)
+    try:
+        told = run([setpriv, "--help"], capture_output=True, text=True, timeout=5, check=False)
+    except (OSError, SubprocessError):
+        return ()
     return (setpriv, "--pdeathsig", "TERM", "--") if "pdeathsig" in told.stdout else ()
 
 

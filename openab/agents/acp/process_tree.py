@@ -1,5 +1,6 @@
 """Every process that belongs to an agent, found by descent and by a marker in its environment."""
 
+import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
@@ -46,7 +47,7 @@ def kill_all(known: Iterable[psutil.Process], agent: str) -> int:
     killed: set[int] = set()
     for _ in range(_ROUNDS):
         wanted.update({p.pid: p for p in marked(AGENT_VARIABLE, lambda value: value == agent)})
-        fresh = [p for p in wanted.values() if p.pid not in killed and p.is_running()]
+        fresh = [p for p in wanted.values() if p.pid not in killed and _lives(p)]
         if not fresh:
             break
         killed.update(p.pid for p in fresh)
@@ -77,15 +78,31 @@ def _end(processes: list[psutil.Process]) -> None:
     for process in processes:
         with suppress(*_GONE):
             process.terminate()
-    _, alive = psutil.wait_procs(processes, timeout=1.5)
-    _kill(alive)
+    _kill(_outliving(processes, 1.5))
 
 
 def _kill(processes: list[psutil.Process]) -> None:
     for process in processes:
         with suppress(*_GONE):  # psutil compares the start time: a reused pid is left alone
             process.kill()
-    psutil.wait_procs(processes, timeout=1.0)
+    _outliving(processes, 1.0)
+
+
+def _outliving(processes: list[psutil.Process], seconds: float) -> list[psutil.Process]:
+    """Those still alive after so long. Not `psutil.wait_procs`: it reaps our own children, whose
+    exit code then never reaches asyncio.
+    """
+    deadline = time.monotonic() + seconds
+    while (alive := [p for p in processes if _lives(p)]) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return alive
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except _GONE:
+        return False
 
 
 def _variable(process: psutil.Process, name: str) -> str | None:

@@ -17,7 +17,7 @@ from openab.agents.limits import Sizes, Timeouts
 from openab.domain.agent_events import AgentFailure, FailureKind
 from openab.domain.ids import AcpSessionId, TurnId
 from openab.ports.agent import AgentSpec, AgentUnavailable, ContentBlock, Opened
-from openab.ports.tasks import end, spawn
+from openab.ports.tasks import spawn
 
 log = structlog.get_logger()
 
@@ -124,12 +124,6 @@ class AcpSession:
         await self._connection.end()
         if self._task:
             await asyncio.wait([self._task])
-
-    async def abandon(self) -> None:
-        """End the process tree at once; a prompt that runs gets no end event."""
-        if self._task:
-            await end(self._task)
-        await self.end()
 
     async def _take_leave(self) -> None:
         assert self._connection is not None

@@ -106,6 +106,9 @@ class EmbeddedAgents:
         async with asyncio.TaskGroup() as group:
             for session in sessions:
                 group.create_task(session.end(), name="stop an agent")
+        for entry in self._entries.values():
+            async with entry.opening:  # whoever was starting a process has now ended it
+                pass
 
     async def open(
         self, session: AgentSession, spec: AgentSpec, acp_session_id: AcpSessionId | None

@@ -1,0 +1,123 @@
+"""Processes: what an agent gets, and that nothing of it is left."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from openab.agents.acp.process_tree import OWNER_VARIABLE, reap_leftovers
+from openab.domain.agent_events import TextDelta
+from openab.domain.ids import AccountId, Incarnation
+from openab.ports.agent import PromptLost
+from tests.integration.acp_host import SESSION, Host, a_spec, family, mark_of, text_of
+
+
+@pytest.fixture
+async def host(tmp_path: Path) -> AsyncIterator[Host]:
+    made = Host(tmp_path)
+    yield made
+    await made.agents.stop()
+
+
+async def test_the_agent_gets_the_given_environment_and_the_marks_only(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DISCORD_BOT_TOKEN", "secret")
+    await host.open(a_spec(tmp_path, env={"PATH": os.defpath, "KEY": "value"}))
+    env = host.agent().environ()
+    assert env[OWNER_VARIABLE] == f"db:1:{host.incarnation}"
+    assert (
+        {"KEY", "PATH"} <= set(env) <= {"KEY", "PATH", OWNER_VARIABLE, "OPENAB_AGENT", "LC_CTYPE"}
+    )
+
+
+async def test_the_agent_leads_a_session_of_its_own(host: Host, tmp_path: Path) -> None:
+    await host.open(a_spec(tmp_path))
+    pid = host.agent().pid
+    assert os.getsid(pid) == os.getpgid(pid) == pid
+
+
+@pytest.mark.parametrize("modes", [[], ["stay-on-eof"], ["stay-on-eof", "ignore-sigterm"]])
+async def test_closing_ends_every_descendant(host: Host, tmp_path: Path, modes: list[str]) -> None:
+    await host.open(a_spec(tmp_path, "setsid-child", *modes))
+    mark = mark_of(host.agent())
+    assert "child" in text_of(await host.ask("[[say=x]]"))
+    assert len(family(mark)) == 2
+    await host.agents.close(SESSION)
+    assert not family(mark)
+
+
+async def test_a_grandchild_is_out_of_reach_of_the_agents_group(host: Host, tmp_path: Path) -> None:
+    """The negative control of the test above: a signal to the group would miss it."""
+    await host.open(a_spec(tmp_path))
+    agent = host.agent().pid
+    child = int(text_of(await host.ask("[[child]]")).split()[1])
+    assert os.getpgid(child) != agent
+    assert os.getsid(child) != agent
+
+
+async def test_a_clean_goodbye_closes_the_session_and_stdin_first(
+    host: Host, tmp_path: Path
+) -> None:
+    await host.open(a_spec(tmp_path))
+    await host.ask("[[say=x]]")
+    await host.agents.close(SESSION)
+    assert host.received()[-1]["method"] == "session/close"
+    assert '"event": "eof"' in (tmp_path / "log").read_text().splitlines()[-1]
+
+
+async def test_stopping_in_mid_turn_gives_no_outcome(host: Host, tmp_path: Path) -> None:
+    await host.open(a_spec(tmp_path))
+    mark = mark_of(host.agent())
+    turn = await host.prompt("[[say=half]][[hang]]")
+    await host.until(turn, lambda event: isinstance(event, TextDelta))
+    await host.agents.stop()
+    assert not family(mark)
+    with pytest.raises(PromptLost):
+        await host.told(turn)
+    with pytest.raises(PromptLost):
+        await host.prompt("[[say=x]]")
+
+
+async def test_a_crashed_hosts_leftovers_are_ended_only_if_it_is_proved_dead(
+    tmp_path: Path,
+) -> None:
+    """Also without PR_SET_PDEATHSIG: the leftover here has no parent that dies."""
+    env = {"PATH": os.defpath, OWNER_VARIABLE: "db:1:crashed:life"}
+    arguments = ["sleep", "600"]
+    with subprocess.Popen(arguments, env=env, start_new_session=True) as leftover:  # noqa: ASYNC220 - nobody else runs on this loop
+        asked: list[str] = []
+
+        def is_dead(incarnation: Incarnation) -> bool:
+            asked.append(incarnation)
+            return incarnation == "crashed:life"
+
+        reap = reap_leftovers
+        assert await asyncio.to_thread(reap, "db", AccountId("1"), lambda _: False) == 0
+        assert await asyncio.to_thread(reap, "db", AccountId("2"), is_dead) == 0
+        assert await asyncio.to_thread(reap, "other", AccountId("1"), is_dead) == 0
+        assert leftover.poll() is None
+        assert await asyncio.to_thread(reap, "db", AccountId("1"), is_dead) == 1
+        assert asked == ["crashed:life"]
+        assert leftover.wait(5) == -signal.SIGTERM
+
+
+async def test_an_agent_dies_with_a_host_that_is_killed(tmp_path: Path) -> None:
+    """The agent here ignores the end of its stdin, so only PR_SET_PDEATHSIG can end it."""
+    with subprocess.Popen(  # noqa: ASYNC220 - nobody else runs on this loop
+        [sys.executable, "-m", "tests.integration.acp_orphan", tmp_path],
+        stdout=subprocess.PIPE,
+        cwd=Path(__file__).parents[2],
+    ) as broker:
+        assert broker.stdout is not None
+        said = await asyncio.to_thread(next, (x for x in broker.stdout if x.startswith(b"pid ")))
+        agent = psutil.Process(int(said.split()[1]))
+        broker.kill()
+        gone, _ = await asyncio.to_thread(psutil.wait_procs, [agent], 5)
+    assert gone
