@@ -335,6 +335,8 @@ def test_nothing_is_edited_before_the_placeholder_is_there_or_after_the_end() ->
         stream.event(PromptEnded(EndKind.COMPLETED))
         await until(60)
         assert len(stage.writer.edits) == 1
+        budget = stage.streams.budget
+        assert budget.reserve(now()) == now(), "an ended turn goes on using the budget"
         assert await stream.close(1) == Shown()
 
     play(story)

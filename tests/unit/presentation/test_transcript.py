@@ -18,7 +18,7 @@ from openab.domain.agent_events import (
     UsageChanged,
 )
 from openab.presentation.transcript import AnswerTail, TurnView, answer_text
-from openab.text.fences import open_at_end
+from openab.text.fences import Fence, open_at_end
 
 
 def test_every_kind_of_event_is_taken_in() -> None:
@@ -53,6 +53,14 @@ def test_the_end_settles_what_was_asked() -> None:
     view.apply(PromptEnded(EndKind.CANCELLED))
     assert view.ended == PromptEnded(EndKind.CANCELLED)
     assert view.permissions == {}
+
+
+def test_a_nul_hides_no_fence_line() -> None:
+    tail = AnswerTail()
+    tail.append("`\0``py\n")
+    tail.append("code\n" * 2000)
+    assert tail.is_cut
+    assert tail.fence == Fence("```", "py")
 
 
 _lines = st.sampled_from(["text\n", "```py\n", "```\n", "x" * 5000, "long line " * 90 + "\n", "\n"])
