@@ -3,11 +3,10 @@
 import asyncio
 import queue
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 
-import pytest
 import sqlalchemy as sa
 
 from openab.domain.ids import ConversationId, WorkerId
@@ -19,14 +18,6 @@ from openab.storage.upgrade import upgrade
 _WORKER = WorkerId("worker")
 _LEASE = 1.0
 _SOON = 10.0
-
-
-@pytest.fixture
-async def database(database_address: str) -> AsyncIterator[Database]:
-    await upgrade(database_address)
-    opened = await Database.open(database_address)
-    yield opened
-    await opened.close()
 
 
 async def lease(database: Database, name: str, owner: str | None, seconds: float) -> None:
@@ -73,11 +64,11 @@ def block_the_loop(seconds: float) -> None:
 
 
 async def test_a_blocked_main_loop_loses_no_lease(
-    database: Database, database_address: str
+    database: Database, migrated_address: str
 ) -> None:
     await lease(database, "mine", _WORKER, _LEASE)
     await lease(database, "unrenewed", "another", _LEASE)
-    with renewing(database_address) as (_, told):
+    with renewing(migrated_address) as (_, told):
         assert told.get(timeout=_SOON).epochs == {"mine": 7}
         block_the_loop(3 * _LEASE)
         assert await is_held(database, "mine")
@@ -86,11 +77,11 @@ async def test_a_blocked_main_loop_loses_no_lease(
 
 
 async def test_validity_counts_from_before_it_asked(
-    database: Database, database_address: str
+    database: Database, migrated_address: str
 ) -> None:
     await lease(database, "mine", _WORKER, 30)
     before = time.monotonic()
-    with renewing(database_address) as (renewal, told):
+    with renewing(migrated_address) as (renewal, told):
         first = told.get(timeout=_SOON)
         valid = renewal.valid_until(ConversationId("mine"), 7)
         assert before <= first.asked_at
@@ -101,27 +92,26 @@ async def test_validity_counts_from_before_it_asked(
 
 
 async def test_only_own_and_living_leases_are_renewed(
-    database: Database, database_address: str
+    database: Database, migrated_address: str
 ) -> None:
     await lease(database, "mine", _WORKER, 30)
     await lease(database, "ended", _WORKER, -1)
     await lease(database, "anothers", "another", 30)
     await lease(database, "nobodys", None, 30)
-    with renewing(database_address) as (_, told):
+    with renewing(migrated_address) as (_, told):
         assert told.get(timeout=_SOON).epochs == {"mine": 7}
     assert not await is_held(database, "ended")
 
 
-async def test_a_row_in_use_does_not_hold_up_the_others(postgres_address: str) -> None:
-    await upgrade(postgres_address)
-    database = await Database.open(postgres_address)
+async def test_a_row_in_use_does_not_hold_up_the_others(migrated_postgres_address: str) -> None:
+    database = await Database.open(migrated_postgres_address)
     await lease(database, "mine", _WORKER, 30)
     await lease(database, "in use", _WORKER, 30)
     async with database.transaction() as tx:
         await tx.execute(
             sa.update(conversations).where(conversations.c.id == "in use").values(bot_turns=1)
         )
-        with renewing(postgres_address) as (_, told):
+        with renewing(migrated_postgres_address) as (_, told):
             await asyncio.to_thread(told.get, timeout=_SOON)
             later = await asyncio.to_thread(told.get, timeout=_SOON)
             assert later.epochs == {"mine": 7}
@@ -146,15 +136,14 @@ async def test_a_server_that_is_not_there_is_told() -> None:
         assert isinstance(failed.failure, DatabaseUnavailable)
 
 
-async def test_a_listener_that_raises_does_not_end_it(sqlite_address: str) -> None:
-    await upgrade(sqlite_address)
+async def test_a_listener_that_raises_does_not_end_it(migrated_sqlite_address: str) -> None:
     told: queue.Queue[Renewal] = queue.Queue()
 
     def listen(renewal: Renewal) -> None:
         told.put(renewal)
         raise RuntimeError("a bug of the listener")
 
-    renewal = LeaseRenewal(sqlite_address, _WORKER, _LEASE, 0.01, listen)
+    renewal = LeaseRenewal(migrated_sqlite_address, _WORKER, _LEASE, 0.01, listen)
     renewal.start()
     for _ in range(3):
         await asyncio.to_thread(told.get, timeout=_SOON)

@@ -203,6 +203,12 @@ async def test_on_postgres_it_gives_up_behind_a_lock_rather_than_stop_the_broker
     await database.close()
 
 
+async def test_vacuum_keeps_everything(database: Database, database_address: str) -> None:
+    await schema.vacuum(database_address)
+    async with database.read() as tx:
+        assert (await tx.execute(sa.select(conversations.c.id))).scalar_one() == "c"
+
+
 async def test_two_that_start_at_once_both_come_up(sqlite_address: str) -> None:
     states = await asyncio.gather(*(prepare(sqlite_address, auto_upgrade=True) for _ in range(3)))
     assert {state.age for state in states} == {SchemaAge.EQUAL}

@@ -73,10 +73,19 @@ def test_bad_usage_exits_with_two(
     assert "hunter2" not in result.output
 
 
-def test_the_variable_is_enough_where_the_configuration_lacks_its_token(
+def test_the_rest_of_the_configuration_need_not_be_sound(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text(
+        '[discord]\nbot_token = "${NO_SUCH_TOKEN}"\n'
+        f'[database]\nurl = "sqlite:///{tmp_path}/x.db"\n'
+    )
+    assert run("upgrade").exit_code == 0
+    assert (tmp_path / "x.db").exists()
+
+
+def test_the_variable_is_enough_where_the_configured_address_cannot_be_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "config.toml").write_text('[discord]\nbot_token = "${NO_SUCH_TOKEN}"\n')
+    (tmp_path / "config.toml").write_text('[database]\nurl = "postgres://me:${PASSWORD}@db/x"\n')
     assert run("upgrade").exit_code == 2
     monkeypatch.setenv("OPENAB_DATABASE_URL", f"sqlite:///{tmp_path}/x.db")
     assert run("upgrade").exit_code == 0
