@@ -107,7 +107,6 @@ def presentation(live: Live) -> PresentationSettings:
     shown, reactions = live.config.presentation, live.config.reactions
     timing = reactions.timing
     return PresentationSettings(
-        mode=lambda ref: live.mode(ref, False),
         edit_interval=shown.edit_interval.total_seconds(),
         heartbeat=shown.heartbeat.total_seconds(),
         tool_display=ToolDisplay(reactions.tool_display.value),

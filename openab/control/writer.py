@@ -14,8 +14,6 @@ from openab.ports.channel import Channel, ChannelRejected
 from openab.ports.writer import EditOutcome
 
 log = structlog.get_logger()
-#: Discord's observed limit for creates and edits of one channel together.
-WRITES, SECONDS = 5, 5.0
 
 
 class ConversationWriter:
@@ -32,7 +30,7 @@ class ConversationWriter:
         self._call_seconds = call_seconds
         self._clock = clock
         self._count = count
-        self._window = Window(WRITES, SECONDS)
+        self._window = Window()
         self._busy = asyncio.Lock()
         self._senders = 0
         self._no_sender = asyncio.Event()
@@ -60,13 +58,13 @@ class ConversationWriter:
             await self._no_sender.wait()
             async with self._busy:
                 # A place is spared for a send, so that an answer never waits for its own edits.
-                wait = self._window.wait(self._clock(), spare=1)
-                if not wait and not self._senders and not self._closed:
-                    self._window.take(self._clock())
+                wait = self._window.free_at(spare=1) - self._clock()
+                if wait <= 0 and not self._senders and not self._closed:
+                    self._window.note(self._clock())
                     outcome = await self._try(ref, body)
                     self._count(outcome)
                     return outcome
-            if wait:
+            if wait > 0:
                 await asyncio.sleep(wait)
         return EditOutcome.REPLACED
 
@@ -75,10 +73,10 @@ class ConversationWriter:
         self._closed = True
 
     async def _keep_pace(self) -> None:
-        wait = self._window.wait(self._clock())
-        if wait:
+        wait = self._window.free_at() - self._clock()
+        if wait > 0:
             await asyncio.sleep(wait)
-        self._window.take(self._clock())
+        self._window.note(self._clock())
 
     async def _try(self, ref: MessageRef, body: MessageBody) -> EditOutcome:
         try:

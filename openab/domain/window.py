@@ -1,28 +1,23 @@
-"""A sliding window: at most so many events in so many seconds."""
+"""A sliding window: at most so many writes in so many seconds, on a clock that is passed in."""
 
 from collections import deque
 
 
 class Window:
-    """Counts events on a clock that is passed in; decides nothing about what is counted."""
+    """At most `limit` writes in any `seconds`: what Discord takes in one conversation."""
 
-    def __init__(self, limit: int, seconds: float) -> None:
+    def __init__(self, limit: int = 5, seconds: float = 5.0) -> None:
         self._limit = limit
         self._seconds = seconds
-        self._taken: deque[float] = deque()
+        self._times: deque[float] = deque(maxlen=limit)
 
-    def wait(self, now: float, *, spare: int = 0) -> float:
-        """Seconds until one more event fits while `spare` further places stay free; 0: now."""
-        self._forget(now)
-        over = len(self._taken) - (self._limit - spare) + 1
-        if over <= 0:
-            return 0.0
-        return max(0.0, self._taken[over - 1] + self._seconds - now)
+    def free_at(self, *, spare: int = 0) -> float:
+        """From when on another write is allowed that leaves `spare` places free; minus infinity: now."""
+        places = self._limit - spare
+        if len(self._times) < places:
+            return float("-inf")
+        return self._times[-places] + self._seconds
 
-    def take(self, now: float) -> None:
-        """Count an event."""
-        self._taken.append(now)
-
-    def _forget(self, now: float) -> None:
-        while self._taken and self._taken[0] + self._seconds <= now:
-            self._taken.popleft()
+    def note(self, now: float) -> None:
+        """A write went out."""
+        self._times.append(now)

@@ -1,6 +1,5 @@
 """When the next edit may go out: the turn's interval, the heartbeat, the account's budget. Pure: time is passed in."""
 
-from collections import deque
 from dataclasses import dataclass, replace
 
 from openab.ports.writer import EditOutcome
@@ -72,21 +71,3 @@ class Budget:
         slot = max(self._next, now - (self._burst - 1) / self.rate)
         self._next = slot + 1 / self.rate
         return max(now, slot)
-
-
-class Window:
-    """At most `limit` writes in any `seconds`: what Discord takes in one conversation."""
-
-    def __init__(self, limit: int = 5, seconds: float = 5.0) -> None:
-        self._seconds = seconds
-        self._times: deque[float] = deque(maxlen=limit)
-
-    def free_at(self) -> float:
-        """From when on another write is allowed; minus infinity while there is room."""
-        if len(self._times) < (self._times.maxlen or 0):
-            return float("-inf")
-        return self._times[0] + self._seconds
-
-    def note(self, now: float) -> None:
-        """A write went out."""
-        self._times.append(now)

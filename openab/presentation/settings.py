@@ -1,9 +1,7 @@
 """What the presentation plane needs of the configuration."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from openab.domain.ids import ConversationRef
 from openab.presentation.reactions import Emojis, ReactionTiming
 from openab.text.tools import ToolDisplay
 
@@ -15,8 +13,6 @@ STREAM, HEARTBEAT, FINAL = "stream", "heartbeat", "final"
 class PresentationSettings:
     """Values that a turn takes when it opens; intervals in seconds."""
 
-    #: The mode for a conversation.
-    mode: Callable[[ConversationRef], str]
     edit_interval: float = 1.5
     heartbeat: float = 20.0
     tool_display: ToolDisplay = ToolDisplay.FULL

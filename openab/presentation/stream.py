@@ -12,10 +12,11 @@ import structlog
 from openab.domain.agent_events import AgentEvent, SessionChanged, TextDelta, Thought, UsageChanged
 from openab.domain.ids import ConversationRef, MessageRef, PlatformId, TurnId
 from openab.domain.outbound import MessageBody, presentation_body
+from openab.domain.window import Window
 from openab.ports.feed import Phase, Shown, TurnOpening
 from openab.ports.tasks import end, spawn
 from openab.ports.writer import EditOutcome, LiveWriter
-from openab.presentation.pacing import Budget, Marks, Pace, Window, after_edit, next_edit
+from openab.presentation.pacing import Budget, Marks, Pace, after_edit, next_edit
 from openab.presentation.reactions import ReactionWatch
 from openab.presentation.render import live_text
 from openab.presentation.settings import FINAL, STREAM, PresentationSettings
@@ -55,7 +56,7 @@ class Stream:
     def __init__(self, opening: TurnOpening, around: Surroundings) -> None:
         self._opening = opening
         self._around = around
-        self._mode = around.settings.mode(opening.conversation)
+        self._mode = opening.mode
         self._pace = Pace(around.settings.edit_interval, around.settings.heartbeat)
         now = around.clock()
         self._opened_at = self._heard_at = now

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from openab.domain.window import Window
 from openab.ports.writer import EditOutcome
-from openab.presentation.pacing import Budget, Marks, Pace, Window, after_edit, next_edit
+from openab.presentation.pacing import Budget, Marks, Pace, after_edit, next_edit
 
 PACE = Pace(edit_interval=1.5, heartbeat=20)
 

@@ -126,9 +126,7 @@ class Stage:
     reactions: list[tuple[float, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        settings = PresentationSettings(
-            mode=lambda _: self.mode, edit_interval=self.edit_interval, heartbeat=HEARTBEAT
-        )
+        settings = PresentationSettings(edit_interval=self.edit_interval, heartbeat=HEARTBEAT)
         self.streams = Streams(
             lambda _: self.writer,
             settings,
@@ -138,7 +136,9 @@ class Stage:
 
     def open(self, turn: str = "t1", placeholder: str | None = "500") -> Stream:
         trigger = MessageRef(PlatformId("100"), PlatformId("99"))
-        stream = self.streams.open(TurnOpening(TurnId(turn), THREAD, trigger, "Sol"))
+        stream = self.streams.open(
+            TurnOpening(TurnId(turn), THREAD, trigger, "Sol", mode=self.mode)
+        )
         stream.phase(Phase.WORKING)
         if placeholder:
             stream.placeholder(PlatformId(placeholder))

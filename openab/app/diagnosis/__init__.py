@@ -1,0 +1,1 @@
+"""Finds out what is wrong, and says what to do about it."""
