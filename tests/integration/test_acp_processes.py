@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -89,7 +90,8 @@ async def test_a_crashed_hosts_leftovers_are_ended_only_if_it_is_proved_dead(
     tmp_path: Path,
 ) -> None:
     """Also without PR_SET_PDEATHSIG: the leftover here has no parent that dies."""
-    env = {"PATH": os.defpath, OWNER_VARIABLE: "db:1:crashed:life"}
+    database = uuid.uuid4().hex
+    env = {"PATH": os.defpath, OWNER_VARIABLE: f"{database}:1:crashed:life"}
     arguments = ["sleep", "600"]
     with subprocess.Popen(arguments, env=env, start_new_session=True) as leftover:  # noqa: ASYNC220 - nobody else runs on this loop
         asked: list[str] = []
@@ -99,11 +101,11 @@ async def test_a_crashed_hosts_leftovers_are_ended_only_if_it_is_proved_dead(
             return incarnation == "crashed:life"
 
         reap = reap_leftovers
-        assert await asyncio.to_thread(reap, "db", AccountId("1"), lambda _: False) == 0
-        assert await asyncio.to_thread(reap, "db", AccountId("2"), is_dead) == 0
+        assert await asyncio.to_thread(reap, database, AccountId("1"), lambda _: False) == 0
+        assert await asyncio.to_thread(reap, database, AccountId("2"), is_dead) == 0
         assert await asyncio.to_thread(reap, "other", AccountId("1"), is_dead) == 0
         assert leftover.poll() is None
-        assert await asyncio.to_thread(reap, "db", AccountId("1"), is_dead) == 1
+        assert await asyncio.to_thread(reap, database, AccountId("1"), is_dead) == 1
         assert asked == ["crashed:life"]
         assert leftover.wait(5) == -signal.SIGTERM
 

@@ -91,9 +91,9 @@ class GuardedTransport:
         method = message.get("method")
         if method is None:
             return message
+        if method == "session/update":
+            self._on_update(message["params"])
         if "id" not in message:
-            if method == "session/update":
-                self._on_update(message["params"])
             return None
         message["params"] = self._on_request(method, message["params"])
         return message

@@ -41,7 +41,7 @@ def a_transport(pipe: Pipe, seen: list[Any]) -> tuple[GuardedTransport, asyncio.
 
     transport = GuardedTransport(
         reader,
-        cast(asyncio.StreamWriter, pipe),
+        cast("asyncio.StreamWriter", pipe),
         line_cap=1_000_000,
         write_seconds=0.05,
         on_update=seen.append,
