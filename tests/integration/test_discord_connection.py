@@ -1,16 +1,19 @@
 """The gateway connection: what ends it is seen, told, and survived."""
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
+from discord.gateway import KeepAliveHandler
 
 from openab.channels.discord.rest import TokenRefused
 from openab.domain.message import InboundMessage
 from openab.simulator.discord import Bot, LoopbackDiscord
-from tests.fakes.discord_stage import Listener, listening, until
+from tests.fakes.discord_stage import QUICK, Listener, listening, until
 
 
 async def expect_hearing(discord: LoopbackDiscord, listener: Listener, text: str) -> None:
@@ -255,3 +258,21 @@ async def failing(
         yield listener
     finally:
         await listener.stop(raises=False)
+
+
+async def test_a_connection_given_up_halfway_leaves_no_heart_beating() -> None:
+    async with LoopbackDiscord() as discord:
+        bot = discord.add_bot("sol")
+        halfway = replace(QUICK, identify_seconds=60)
+        async with listening(discord, bot, halfway) as listener:
+            discord.gateway.invalidate(bot.id, resumable=False)
+            await until(lambda: listener.health.identifies == 2)
+            # The second connection has said HELLO and waits to identify.
+            assert _hearts() == 1
+        await until(lambda: not _hearts())
+
+        assert steps(discord, "identify") == 1
+
+
+def _hearts() -> int:
+    return sum(isinstance(thread, KeepAliveHandler) for thread in threading.enumerate())

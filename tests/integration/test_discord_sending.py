@@ -151,6 +151,22 @@ async def test_an_unknown_create_is_found_by_its_nonce(scene: Scene) -> None:
     assert scene.requests("create_message")[-1].nonce_hit
 
 
+@pytest.mark.parametrize(
+    "fault", [commit_then(502), rate_limited("bucket", 0.05)], ids=["502", "429"]
+)
+async def test_nothing_of_a_failed_call_holds_the_next_one_up(
+    scene: Scene, fault: RestFault
+) -> None:
+    # discord.py would sleep a second with the route's only slot in its hand, and try again.
+    scene.discord.faults.add(fault, route="create_message")
+    with pytest.raises((DeliveryUnknown, ChannelBusy)):
+        await scene.create()
+    await asyncio.wait_for(_eventually(scene, 0.5), 5)
+
+    assert scene.shown() == ["an answer"]
+    assert len(scene.requests("create_message")) == 2
+
+
 async def _act(scene: Scene, method: str, ref: MessageRef) -> None:
     match method:
         case "PATCH":
@@ -213,10 +229,10 @@ async def test_a_global_limit_stops_every_route_and_ends(scene: Scene) -> None:
     assert scene.shown() == ["an answer"]
 
 
-async def _eventually(scene: Scene) -> None:
+async def _eventually(scene: Scene, seconds: float = SECONDS) -> None:
     while True:
         try:
-            await scene.create()
+            await scene.channel.create_message(scene.home, BODY, "n1", seconds)
         except ChannelBusy as busy:
             await asyncio.sleep(busy.retry_after or 0)
         else:

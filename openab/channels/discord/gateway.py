@@ -10,7 +10,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
+from weakref import WeakSet
 
+import aiohttp
 import discord
 import structlog
 from discord.gateway import KeepAliveHandler
@@ -65,7 +67,18 @@ class Line(discord.Client):
         #: READY or RESUMED has come, and no disconnection since.
         self.connected = False
         self.last_frame_at = clock()
+        self._sockets: WeakSet[aiohttp.ClientWebSocketResponse] = WeakSet()
+        self._open_socket = self.http.ws_connect
+        self.http.ws_connect = self._remembered_socket  # type: ignore[method-assign]
         self._install(parsers)
+
+    async def _remembered_socket(
+        self, url: str, *, compress: int = 0
+    ) -> aiohttp.ClientWebSocketResponse:
+        # discord.py loses sight of a connection that is given up before it has identified.
+        socket = await self._open_socket(url, compress=compress)
+        self._sockets.add(socket)
+        return socket
 
     def _install(self, parsers: Parsers) -> None:
         table = self._connection.parsers
@@ -130,14 +143,15 @@ class Line(discord.Client):
         """Close the connection; a server that does not answer the goodbye is left standing."""
         try:
             async with asyncio.timeout(seconds):
+                await self._close_sockets()
                 await self.close()
         except TimeoutError:
             log.warning("gateway_close_timed_out")
             await self.http.close()
-        self._end_heartbeats()
 
-    def _end_heartbeats(self) -> None:
-        # discord.py forgets the heart of a connection that was given up between HELLO and READY.
+    async def _close_sockets(self) -> None:
         for thread in threading.enumerate():
-            if isinstance(thread, KeepAliveHandler) and thread.ws._dispatch == self.dispatch:
+            if isinstance(thread, KeepAliveHandler) and thread.ws.socket in self._sockets:
                 thread.stop()
+        for socket in list(self._sockets):
+            await socket.close(code=1000)

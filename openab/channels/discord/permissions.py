@@ -46,6 +46,11 @@ def missing(permissions: int) -> tuple[str, ...]:
     return tuple(name for name, bit in NEEDED.items() if not permissions & bit)
 
 
+def may_view(permissions: int) -> bool:
+    """Whether the channel can be seen at all."""
+    return bool(permissions & _VIEW)
+
+
 def invite_url(application_id: str) -> str:
     """Where somebody with the right to do so adds the bot to a server, with exactly what it needs."""
     wanted = {
