@@ -9,6 +9,7 @@ import structlog
 from openab.agents.acp.process_tree import reap_leftovers
 from openab.agents.host.check import check_agent
 from openab.app.account_lock import AccountLock
+from openab.app.gauges import Gauges
 from openab.app.readiness import Readiness
 from openab.app.reloading import Reloading
 from openab.app.values import DISCORD, Live, agent_spec, presentation
@@ -39,6 +40,7 @@ class Broker:
         self._home = private_folder(openab_home(environ))
         self._metrics = Metrics()
         self._readiness = Readiness()
+        self._gauges = Gauges(self._metrics)
         self._doors = Doors()
         self._reloading: Reloading | None = None
 
@@ -88,8 +90,8 @@ class Broker:
             discord.api_base,
             self._doors.put,
             self._doors.answer,
-            on_identify=metrics.identifies.inc,
-            on_invalid=lambda status: metrics.invalid_requests.labels(str(status)).inc(),
+            on_identify=self._gauges.identified,
+            on_invalid=self._gauges.invalid,
             on_skew=lambda seconds: metrics.clock_skew.labels("discord").set(seconds),
         )
         stack.push_async_callback(client.close)
@@ -200,6 +202,7 @@ class Broker:
             "reloading": self._reloading.run(),
             "agent check": self._check_agent(),
             "commands": self._register(parts, identity),
+            "gauges": self._gauges.run(parts, identity.account),
             "loop lag": measure_loop_lag(self._metrics),
         }
 

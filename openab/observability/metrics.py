@@ -15,7 +15,6 @@ from prometheus_client import (
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 _TURN_SECONDS = (1, 3, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200)
-_STALE_SECONDS = (0.5, 1, 1.5, 2, 3, 5, 10, 20, 40, 80)
 _LAG_SECONDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 
 
@@ -49,8 +48,6 @@ class Metrics:
         about = "Sends of which nobody knows whether they happened"
         self.deliveries_unknown = self._counter("deliveries_unknown", about, "kind")
         self.edits = self._counter("edits", "Live edits by how they ended", "outcome")
-        about = "Age of the shown text when an edit replaced it"
-        self.edit_staleness = self._histogram("edit_staleness_seconds", about, _STALE_SECONDS)
 
     def _declare_intake(self) -> None:
         about = "Channel events by what became of them"
@@ -58,8 +55,6 @@ class Metrics:
 
     def _declare_gateway(self) -> None:
         self.gateway_ready = self._gauge("gateway_ready", "1 while the gateway session is usable")
-        about = "Gateway connections that had to be made again"
-        self.gateway_reconnects = self._counter("gateway_reconnects", about, "reason")
         self.identifies = self._counter("identifies", "IDENTIFYs, of which a day has 1000")
         about = "Requests that count towards the ban of this address"
         self.invalid_requests = self._counter("invalid_requests", about, "status")
@@ -69,7 +64,7 @@ class Metrics:
         self.clock_skew = self._gauge("clock_skew_seconds", about, "against")
         self.agent_processes = self._gauge("agent_processes", "Agent processes that run")
         self.database_errors = self._counter("database_errors", "Failed transactions", "kind")
-        self.commits = self._counter("commits", "Committed transactions that wrote")
+        self.commits = self._counter("commits", "Committed transactions")
         about = "How late the event loop woke a sleeper"
         self.loop_lag = self._histogram("event_loop_lag_seconds", about, _LAG_SECONDS)
 

@@ -157,6 +157,8 @@ class Database:
         self.offset = offset
         self.dialect = dialect.name
         self.clock = sa.select(clock(dialect.name))
+        #: Write transactions that were committed through this object.
+        self.commits = 0
         #: Which database this is; empty while it has no tables.
         self.id = ""
 
@@ -201,6 +203,7 @@ class Database:
         finally:
             # Also when a cancellation came during a commit that succeeded.
             if tx is not None and tx.is_committed:
+                self.commits += 1
                 tx.run_hints()
 
     @asynccontextmanager

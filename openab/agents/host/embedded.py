@@ -94,6 +94,14 @@ class EmbeddedAgents:
         """This life of the host."""
         return self._incarnation
 
+    @property
+    def processes(self) -> int:
+        """How many agents run."""
+        return sum(
+            entry.session is not None and entry.session.is_usable
+            for entry in self._entries.values()
+        )
+
     async def stop(self) -> None:
         """End every agent and take no more commands. Turns that run get no end event: readers get
         PromptLost, so that nobody takes an orderly stop for the turn's outcome. Twice is harmless.

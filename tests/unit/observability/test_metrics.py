@@ -40,11 +40,9 @@ def test_what_is_counted_is_shown() -> None:
     metrics = Metrics()
     metrics.turns_ended.labels(outcome="completed").inc()
     metrics.deliveries.labels(kind="final", result="sent").inc(2)
-    metrics.edit_staleness.observe(1.2)
     shown = metrics.render().decode()
     assert 'openab_turns_ended_total{outcome="completed"} 1.0' in shown
     assert 'openab_deliveries_total{kind="final",result="sent"} 2.0' in shown
-    assert 'openab_edit_staleness_seconds_bucket{le="1.5"} 1.0' in shown
 
 
 async def test_the_lag_of_the_loop_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,76 @@
+"""Every few seconds: the numbers that nobody reports by itself, and the counts that all processes share."""
+
+import asyncio
+from collections import Counter
+
+import structlog
+
+from openab.app.values import DISCORD
+from openab.app.wiring import Parts
+from openab.domain.errors import OpenabError
+from openab.domain.ids import AccountId
+from openab.observability.metrics import Metrics
+from openab.storage import counts
+from openab.storage.engine import Transaction
+
+log = structlog.get_logger()
+_EVERY_SECONDS = 10.0
+#: Discord resets the token at 1000 IDENTIFYs a day, and bans the address at 10,000 invalid requests in ten minutes.
+_MANY_IDENTIFIES = 800
+_MANY_INVALID = 5_000
+
+
+class Gauges:
+    """Counts come in from the adapter at any time; `run` writes them down."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._identifies = 0
+        self._invalid: Counter[str] = Counter()
+        self._commits = 0
+
+    def identified(self) -> None:
+        """An IDENTIFY was sent."""
+        self._metrics.identifies.inc()
+        self._identifies += 1
+
+    def invalid(self, status: int) -> None:
+        """A request was answered 401, 403 or 429."""
+        self._metrics.invalid_requests.labels(str(status)).inc()
+        self._invalid[str(status)] += 1
+
+    async def run(self, parts: Parts, account: AccountId) -> None:
+        """Measure until the task is cancelled; a database that is away only postpones it."""
+        while True:
+            try:
+                await self._measure(parts, account)
+            except OpenabError as error:
+                self._metrics.database_errors.labels("gauges").inc()
+                log.debug("gauges_not_measured", error=str(error))
+            await asyncio.sleep(_EVERY_SECONDS)
+
+    async def _measure(self, parts: Parts, account: AccountId) -> None:
+        metrics = self._metrics
+        metrics.gateway_ready.set(parts.client.health().ready)
+        metrics.agent_processes.set(parts.agents.processes)
+        metrics.commits.inc(parts.database.commits - self._commits)
+        self._commits = parts.database.commits
+        async with parts.database.read() as tx:
+            open_turns = await counts.open_turns(tx, account)
+        for state in ("queued", "running", "answered"):
+            metrics.open_turns.labels(state).set(open_turns.get(state, 0))
+        if self._identifies or self._invalid:
+            async with parts.database.transaction() as tx:
+                await self._share(tx, account)
+
+    async def _share(self, tx: Transaction, account: AccountId) -> None:
+        identifies, self._identifies = self._identifies, 0
+        invalid, self._invalid = self._invalid.total(), Counter()
+        if identifies:
+            today = await counts.count_identifies(tx, DISCORD, account, identifies)
+            if today > _MANY_IDENTIFIES:
+                log.error("identify_budget_low", today=today)
+        if invalid:
+            lately = await counts.count_invalid(tx, DISCORD, account, invalid)
+            if lately > _MANY_INVALID:
+                log.error("many_invalid_requests", in_ten_minutes=lately)

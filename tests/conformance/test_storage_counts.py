@@ -1,0 +1,51 @@
+"""The counts that all processes of an account share, on both dialects."""
+
+from datetime import timedelta
+
+import pytest
+
+from openab.domain.ids import AccountId, ChannelName
+from openab.storage import accounts, counts
+from openab.storage.engine import Database
+
+DISCORD, SOL = ChannelName("discord"), AccountId("100")
+
+
+@pytest.fixture
+async def moved(database: Database) -> list[timedelta]:
+    """The offset of the database's clock, which the test moves."""
+    offset = [timedelta()]
+    database.offset = lambda: offset[0]
+    async with database.transaction() as tx:
+        await accounts.ensure(tx, DISCORD, SOL, "Sol")
+    return offset
+
+
+async def test_identifies_are_counted_per_day(database: Database, moved: list[timedelta]) -> None:
+    async with database.transaction() as tx:
+        assert await counts.count_identifies(tx, DISCORD, SOL, 2) == 2
+        assert await counts.count_identifies(tx, DISCORD, SOL, 1) == 3
+    moved[0] = timedelta(days=1)
+    async with database.transaction() as tx:
+        assert await counts.count_identifies(tx, DISCORD, SOL, 1) == 1
+
+
+async def test_invalid_requests_are_counted_per_ten_minutes(
+    database: Database, moved: list[timedelta]
+) -> None:
+    async with database.transaction() as tx:
+        assert await counts.count_invalid(tx, DISCORD, SOL, 3) == 3
+    moved[0] = timedelta(minutes=9)
+    async with database.transaction() as tx:
+        assert await counts.count_invalid(tx, DISCORD, SOL, 1) == 4
+    moved[0] = timedelta(minutes=11)
+    async with database.transaction() as tx:
+        assert await counts.count_invalid(tx, DISCORD, SOL, 1) == 1
+
+
+async def test_an_account_without_turns_has_none_open(
+    database: Database, moved: list[timedelta]
+) -> None:
+    async with database.read() as tx:
+        assert await counts.open_turns(tx, SOL) == {}
+    assert moved == [timedelta()]
