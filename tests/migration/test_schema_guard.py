@@ -151,6 +151,15 @@ async def test_a_revision_that_fails_leaves_nothing_of_itself(
         assert "mood" not in list(columns.keys())
 
 
+async def test_the_revisions_before_one_that_fails_stay(
+    database_address: str, next_release: NextRelease
+) -> None:
+    next_release.installed(more='raise RuntimeError("broken revision")')
+    with pytest.raises(RuntimeError, match="broken revision"):
+        await upgrade(database_address)
+    assert (await check(database_address)).found == SCHEMA_REVISION
+
+
 async def test_a_rebuilt_table_keeps_the_rows_that_point_at_it(
     sqlite_address: str, next_release: NextRelease
 ) -> None:
@@ -201,6 +210,31 @@ async def test_on_postgres_it_gives_up_behind_a_lock_rather_than_stop_the_broker
             await upgrade(postgres_address)
     assert (await upgrade(postgres_address)).age is SchemaAge.EQUAL
     await database.close()
+
+
+async def test_on_postgres_only_one_migrates_at_a_time(
+    postgres_address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(dialect.MIGRATION_TIMEOUTS, "lock_timeout", "200")
+    database = await Database.open(postgres_address)
+    async with database.transaction() as tx:
+        await tx.execute(sa.text(dialect.MIGRATION_LOCK.replace("lock(", "xact_lock(")))
+        with pytest.raises(DatabaseUnavailable, match="lock timeout"):
+            await upgrade(postgres_address)
+    assert (await upgrade(postgres_address)).age is SchemaAge.EQUAL
+    await database.close()
+
+
+async def test_on_sqlite_only_one_migrates_at_a_time(sqlite_address: str) -> None:
+    file = dialect.sqlite_path(sqlite_address)
+    dialect.private_file(file)
+    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+        with dialect.file_lock(file):
+            waiting = group.create_task(upgrade(sqlite_address))
+            # Long enough for an upgrade that does not wait.
+            done, _ = await asyncio.wait({waiting}, timeout=1)
+            assert not done
+    assert waiting.result().age is SchemaAge.EQUAL
 
 
 async def test_vacuum_keeps_everything(database: Database, database_address: str) -> None:

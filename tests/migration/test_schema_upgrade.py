@@ -154,6 +154,7 @@ async def test_the_script_of_sql_mode_does_the_same(
 ) -> None:
     code, script, said = await alembic("upgrade", "head", "--sql", url=database_address)
     assert code == 0, said
+    assert re.search(r"^BEGIN;$.*^COMMIT;$", script, re.MULTILINE | re.DOTALL)
     await _run_script(database_address, script)
     assert (await check(database_address)).age is SchemaAge.EQUAL
     assert await described(engine) == await from_metadata(engine)

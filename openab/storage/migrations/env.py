@@ -65,7 +65,7 @@ def _options() -> dict[str, Any]:
     return {
         "target_metadata": metadata,
         "render_as_batch": True,
-        # Alembic would leave SQLite without one.
+        # Without it the script of `--sql` has no transactions for SQLite.
         "transactional_ddl": True,
         "transaction_per_migration": True,
         "render_item": _render_plainly,
