@@ -520,6 +520,7 @@ class Agent:
             threading.Timer(0.05, self._replay, [session]).start()
             return None
         self._replay(session)
+        self._player(session).update("available_commands_update", availableCommands=[])
         return self._config_options()
 
     def on_session_resume(self, _id: Any, params: Json) -> Json | None:
@@ -571,6 +572,13 @@ class Agent:
     def _player(self, session: Session) -> Player:
         return Player(self._wire, session, self._modes, self._options.delay)
 
+    def script(self, text: str) -> str:
+        """The steps for a text: its own, or those of the first play whose phrase it holds."""
+        if self._options.plays is None:
+            return text
+        plays = json.loads(self._options.plays.read_text(encoding="utf-8"))
+        return next((steps for phrase, steps in plays if phrase in text), text)
+
     def _cancel(self, params: Json) -> None:
         session = self._sessions.get(str(params.get("sessionId")))
         if session and session.running and "deaf-to-cancel" not in self._modes:
@@ -598,7 +606,7 @@ class Agent:
         outcome: Json
         try:
             player.misbehave()
-            player.play(session.prompts()[-1])
+            player.play(self.script(session.prompts()[-1]))
             stop = "because" if "unknown-stop" in self._modes else player.stop_reason
             outcome = {"result": {"stopReason": stop}}
         except Cancelled:
@@ -620,6 +628,9 @@ def options(arguments: list[str] | None = None) -> argparse.Namespace:
         "--mode", action="append", default=[], choices=sorted(MODES), metavar="MODE"
     )
     parser.add_argument("--state-dir", type=Path, help="folder that makes sessions survive")
+    parser.add_argument(
+        "--plays", type=Path, help="JSON list of [phrase, steps]: what is played without being said"
+    )
     parser.add_argument("--log", type=Path, help="file that gets everything received and sent")
     parser.add_argument("--name", default="scripted-agent", help="the agent's own name")
     parser.add_argument("--delay", type=float, default=0.03, help="seconds before each chunk")

@@ -1,12 +1,14 @@
 """The scripted agent's small language."""
 
+import io
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openab.simulator.agent import kind_title_seconds, parse_steps
+from openab.simulator.agent import Agent, kind_title_seconds, options, parse_steps
 
 
 def test_steps_are_played_in_the_order_in_which_they_are_written() -> None:
@@ -38,3 +40,27 @@ def test_an_output_directive_is_text_and_no_step() -> None:
 )
 def test_a_tool_may_name_its_seconds(value: str, parts: tuple[str, str, float]) -> None:
     assert kind_title_seconds(value) == parts
+
+
+@pytest.mark.parametrize(
+    ("asked", "steps"),
+    [
+        ("please fix the build, Sol", "[[say=fixed]]"),
+        ("fix the build and the tests", "[[say=fixed]]"),
+        ("run the tests", "[[say=all green]]"),
+        ("anything else", "anything else"),
+    ],
+)
+def test_a_play_is_found_by_the_first_phrase_in_the_prompt(
+    tmp_path: Path, asked: str, steps: str
+) -> None:
+    plays = tmp_path / "plays.json"
+    plays.write_text(
+        json.dumps([["fix the build", "[[say=fixed]]"], ["tests", "[[say=all green]]"]])
+    )
+    agent = Agent(options(["--plays", str(plays)]), io.BytesIO())
+    assert agent.script(asked) == steps
+
+
+def test_without_plays_a_prompt_is_its_own_script() -> None:
+    assert Agent(options([]), io.BytesIO()).script("[[say=hello]]") == "[[say=hello]]"
