@@ -1,0 +1,141 @@
+"""One open transaction: statements, savepoints, the clock, hints, and whether one is open here."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+import structlog
+from sqlalchemy.engine import CursorResult
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncTransaction
+
+from openab.storage.completion import in_our_errors, to_its_end
+from openab.storage.dialect import clock
+from openab.storage.failures import translated_commit
+from openab.storage.types import from_micros
+
+Result = TypeVar("Result")
+Parameters = Mapping[str, Any] | Sequence[Mapping[str, Any]]
+log = structlog.get_logger()
+current: ContextVar["Transaction | None"] = ContextVar("openab_transaction", default=None)
+
+
+def in_transaction() -> bool:
+    """Whether this task stands inside a transaction or a read: then it must not talk to the world."""
+    return _innermost() is not None
+
+
+class Transaction:
+    """One open transaction; its methods raise `DatabaseUnavailable`, `Conflict` and `Unwritable`.
+
+    After a statement failed outside a savepoint nothing more can be done, on either dialect: the
+    transaction does not commit even if the caller swallowed the error.
+    """
+
+    def __init__(
+        self,
+        connection: AsyncConnection,
+        owner: object,
+        offset: Callable[[], timedelta],
+    ) -> None:
+        #: The database it belongs to.
+        self.owner = owner
+        self.dialect = connection.dialect.name
+        self.outer = current.get()
+        self._offset = offset
+        self.task = asyncio.current_task()
+        self.is_open = True
+        self.is_committed = False
+        self._connection = connection
+        self._hints: list[Callable[[], None]] = []
+        self._is_broken = False
+
+    async def execute(
+        self, statement: sa.Executable, parameters: Parameters | None = None
+    ) -> CursorResult[Any]:
+        """Run one statement; its rows are all here when this returns."""
+        return await self._step(lambda: self._connection.execute(statement, parameters))
+
+    async def now(self) -> datetime:
+        """The database's clock at this moment (so after any lock already taken), plus the offset."""
+        result = await self.execute(sa.select(clock(self.dialect)))
+        return from_micros(result.scalar_one()) + self._offset()
+
+    @asynccontextmanager
+    async def savepoint(self) -> AsyncIterator[None]:
+        """A part that is undone alone when it raises; the transaction can go on."""
+        hints = len(self._hints)
+        nested = await self._step(lambda: self._connection.begin_nested().start())
+        try:
+            yield
+            await self._step(nested.commit)
+        except BaseException:
+            del self._hints[hints:]
+            await self._undo(nested)
+            raise
+
+    def after_commit(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once the commit is done, never otherwise: a hint; its error is only logged."""
+        self._hints.append(callback)
+
+    async def has_table(self, table: sa.Table) -> bool:
+        """Whether the database has this table."""
+
+        def look(connection: sa.Connection) -> bool:
+            return sa.inspect(connection).has_table(table.name)
+
+        return await self._step(lambda: self._connection.run_sync(look))
+
+    async def commit(self) -> None:
+        """For `Database` only: make it last, or raise `DatabaseUnavailable` or `CommitUnknown`."""
+        self._must_be_sound()
+        try:
+            await self._connection.commit()
+        except Exception as error:  # noqa: BLE001 - a bug comes out as it is
+            raise translated_commit(error) from None
+        self.is_committed = True
+
+    async def rollback(self) -> None:
+        """For `Database` only: undo what was not committed; a broken connection has done so itself."""
+        try:
+            await self._connection.rollback()
+        except Exception as error:  # noqa: BLE001 - the error that led here matters more
+            log.warning("rollback_failed", error=type(error).__name__)
+
+    def run_hints(self) -> None:
+        """For `Database` only: call what was given to `after_commit`."""
+        for hint in self._hints:
+            try:
+                hint()
+            except Exception:
+                log.exception("after_commit_failed")
+
+    async def _step(self, step: Callable[[], Awaitable[Result]]) -> Result:
+        self._must_be_sound()
+        try:
+            return await in_our_errors(step())
+        except BaseException:
+            self._is_broken = True
+            raise
+
+    async def _undo(self, nested: AsyncTransaction) -> None:
+        if self._connection.invalidated or not nested.is_active:
+            return
+        await to_its_end("rollback to savepoint", nested.rollback())
+        self._is_broken = False
+
+    def _must_be_sound(self) -> None:
+        if not self.is_open:
+            raise RuntimeError("this transaction has ended")
+        if self._is_broken:
+            raise RuntimeError("a statement failed; only rolling back is left (use a savepoint)")
+
+
+def _innermost() -> Transaction | None:
+    tx = current.get()
+    while tx is not None and not tx.is_open:
+        tx = tx.outer
+    return tx
