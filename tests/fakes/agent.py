@@ -208,9 +208,9 @@ class ScriptedAgents:
         """See the port."""
         live = self._live.pop(self._command(session), None)
         if live and live.task and live.turn:
-            await self.cancel_live(live)
+            await self._cancel_live(live)
 
-    async def cancel_live(self, live: _Live) -> None:
+    async def _cancel_live(self, live: _Live) -> None:
         """Cancel what runs and wait for its end."""
         live.cancelled.set()
         for question in live.questions.values():

@@ -15,9 +15,10 @@ from openab.agents.acp.failures import (
     failure_of,
     restore_failure,
 )
+from openab.agents.acp.translate import event_of
 from openab.agents.acp.wire import Json
 from openab.agents.limits import Timeouts
-from openab.domain.agent_events import AgentFailure, FailureKind
+from openab.domain.agent_events import AgentFailure, FailureKind, SessionChanged
 from openab.domain.ids import AcpSessionId
 from openab.ports.agent import AgentRefused, AgentSpec, AgentUnavailable, Opened, OpenedBy
 
@@ -72,9 +73,9 @@ class Replay:
     count: int = 0
     seen: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def add(self) -> None:
-        """One more update came."""
-        self.count += 1
+    def add(self, update: object) -> None:
+        """One more update came; what is said about the session is no part of its history."""
+        self.count += not isinstance(event_of(update), SessionChanged)
         self.seen.set()
 
     async def drained(self, start: float, quiet: float) -> None:

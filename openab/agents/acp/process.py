@@ -1,6 +1,7 @@
 """One agent process: started with its own session and environment, ended with all its descendants."""
 
 import asyncio
+import errno
 import functools
 import os
 import shutil
@@ -18,7 +19,7 @@ from openab.agents.acp.process_tree import AGENT_VARIABLE, descendants, kill_all
 from openab.agents.acp.stderr import StderrTail
 from openab.agents.limits import Timeouts
 from openab.domain.agent_events import AgentFailure, FailureKind
-from openab.ports.agent import AgentRefused, AgentSpec
+from openab.ports.agent import AgentRefused, AgentSpec, AgentUnavailable
 from openab.ports.tasks import end, spawn
 
 log = structlog.get_logger()
@@ -27,6 +28,8 @@ log = structlog.get_logger()
 _READ_LIMIT = 1024 * 1024
 #: What a shell and `setpriv` answer when the command cannot be executed.
 _CANNOT_EXECUTE = frozenset({126, 127})
+#: The machine is short of something; nothing is wrong with the agent.
+_PASSING = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
 
 
 class _Protocol(streams.SubprocessStreamProtocol):
@@ -65,7 +68,7 @@ class AgentProcess:
 
     @classmethod
     async def start(cls, spec: AgentSpec, markers: Mapping[str, str]) -> "AgentProcess":
-        """Start the agent; raises AgentRefused when it cannot be started."""
+        """Start the agent; raises AgentRefused, or AgentUnavailable when the machine is short."""
         command = _resolve(spec)
         launcher = await asyncio.to_thread(_tied_to_us)
         mark, exited = uuid.uuid4().hex, asyncio.Event()
@@ -81,7 +84,10 @@ class AgentProcess:
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
-            raise AgentRefused(_not_found(f"{spec.command} cannot be started: {error}")) from error
+            failure = _not_found(f"{spec.command} cannot be started: {error}")
+            if isinstance(error, OSError) and error.errno in _PASSING:
+                raise AgentUnavailable(failure) from error
+            raise AgentRefused(failure) from error
         return cls(transport, protocol, exited, mark)
 
     @property

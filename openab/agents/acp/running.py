@@ -90,6 +90,10 @@ class RunningPrompt:
         notice = self._plan_notice()
         try:
             ended = await self._outcome(params)
+        except Exception as error:
+            # A fault of ours must not leave a turn without its end.
+            log.exception("agent_turn_broke", turn_id=self.turn)
+            ended = _failed(AgentFailure(FailureKind.TRANSPORT, f"the host failed: {error!r}"))
         finally:
             if notice:
                 notice.cancel()

@@ -144,7 +144,7 @@ class AcpSession:
     def _update(self, params: Json) -> None:
         session_id = params.get("sessionId")
         if self.acp_session_id is None:
-            self._replay.add()
+            self._replay.add(params.get("update"))
         elif self._running is not None and session_id in {None, self.acp_session_id}:
             self._running.update(params.get("update"))
 

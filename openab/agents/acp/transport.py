@@ -63,6 +63,16 @@ class GuardedTransport:
 
     async def receive(self) -> dict[str, Any] | None:
         """The next request or response; None at the end of the pipe."""
+        try:
+            return await self._receive()
+        except Exception:
+            self.ended.set()
+            raise
+
+    async def close(self) -> None:
+        """Nothing: the pipes belong to the process."""
+
+    async def _receive(self) -> Json | None:
         while True:
             while self._lines:
                 if (message := self._take(self._lines.popleft())) is not None:
@@ -71,9 +81,6 @@ class GuardedTransport:
                 self.ended.set()
                 return None
             await self._read()
-
-    async def close(self) -> None:
-        """Nothing: the pipes belong to the process."""
 
     async def _read(self) -> None:
         chunk = await self._reader.read(_CHUNK)

@@ -8,6 +8,7 @@ from typing import Self
 
 import structlog
 
+from openab.agents.acp.connection import load_sdk
 from openab.agents.acp.process_tree import OWNER_VARIABLE, owner_marker
 from openab.agents.acp.session import AcpSession
 from openab.agents.host.journal import Journal
@@ -79,6 +80,7 @@ class EmbeddedAgents:
         self._stopped = False
 
     async def __aenter__(self) -> Self:
+        await self.start()
         return self
 
     async def __aexit__(
@@ -101,6 +103,10 @@ class EmbeddedAgents:
             entry.session is not None and entry.session.is_usable
             for entry in self._entries.values()
         )
+
+    async def start(self) -> None:
+        """Do now what would make the first session slow. Optional."""
+        await load_sdk()
 
     async def stop(self) -> None:
         """End every agent and take no more commands. Turns that run get no end event: readers get
@@ -179,8 +185,11 @@ class EmbeddedAgents:
     async def close(self, session: AgentSession) -> None:
         """See the port; a prompt that runs is cancelled first and gets its end event."""
         entry = self._command(session)
-        if entry.session:
-            await entry.session.end()
+        if (live := entry.session) is None:
+            return
+        await live.end()
+        if entry.session is live:
+            entry.session = None
 
     def status(self, session: AgentSession) -> SessionStatus:
         """See the port."""

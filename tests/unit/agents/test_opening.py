@@ -53,10 +53,18 @@ async def test_a_replay_has_drained_when_it_is_silent() -> None:
         for _ in range(5):
             await asyncio.sleep(0.03)
             assert not drained.done()
-            replay.add()
+            replay.add(None)
     assert replay.count == 5
 
 
 async def test_no_replay_is_waited_for_only_so_long() -> None:
     async with asyncio.timeout(2):
         await Replay().drained(start=0.05, quiet=5)
+
+
+def test_news_about_the_session_is_no_history() -> None:
+    replay = Replay()
+    replay.add({"sessionUpdate": "available_commands_update", "availableCommands": []})
+    assert replay.count == 0
+    replay.add({"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": "x"}})
+    assert replay.count == 1

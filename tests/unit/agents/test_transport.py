@@ -121,3 +121,15 @@ async def test_a_written_request_is_noted_once() -> None:
     assert not written.is_set()
     await transport.send({"method": "session/prompt"})
     assert written.is_set()
+
+
+async def test_a_fault_in_a_callback_is_the_end_of_the_connection() -> None:
+    class Broken(list[Any]):
+        def append(self, _item: Any) -> None:
+            raise LookupError("a fault of ours")
+
+    transport, reader = a_transport(Pipe(), Broken())
+    reader.feed_data(update(1))
+    with pytest.raises(LookupError):
+        await transport.receive()
+    assert transport.ended.is_set()
