@@ -2,12 +2,13 @@
 
 import asyncio
 import os
-from collections.abc import Iterable, Mapping
-from typing import Annotated
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from openab.config.findings import Caution, ConfigInvalid, Finding
+if TYPE_CHECKING:
+    from openab.config.findings import Caution
 
 app = typer.Typer(help="Check the configuration file.", no_args_is_help=True)
 
@@ -28,41 +29,34 @@ def check(
     ] = False,
 ) -> None:
     """Tell every mistake and caution with its place. Exit code 2 if the file cannot be used."""
+    from openab.cli.findings import tell_findings
     from openab.config.fetch import shown_source
+    from openab.config.findings import ConfigInvalid
 
     shown = shown_source(source)
     try:
         cautions, usable = _as_openab(source) if openab else _as_ours(source, os.environ)
     except ConfigInvalid as invalid:
-        _tell(shown, "caution", invalid.cautions)
-        _tell(shown, "mistake", invalid.mistakes)
+        tell_findings(source, invalid.cautions, invalid.mistakes)
         typer.echo(f"{shown} cannot be used: {_count(len(invalid.mistakes), 'mistake')}.", err=True)
         raise typer.Exit(2) from None
-    _tell(shown, "caution", cautions)
+    tell_findings(source, cautions)
     typer.echo(f"{shown} {usable}, {_count(len(cautions), 'caution')}.")
 
 
-def _as_ours(source: str, environ: Mapping[str, str]) -> tuple[tuple[Caution, ...], str]:
+def _as_ours(source: str, environ: Mapping[str, str]) -> "tuple[tuple[Caution, ...], str]":
     from openab.config.load import load
 
     loaded = load(source, environ)
     return loaded.cautions, f"can be used; database {loaded.database.masked}"
 
 
-def _as_openab(source: str) -> tuple[tuple[Caution, ...], str]:
+def _as_openab(source: str) -> "tuple[tuple[Caution, ...], str]":
     from openab.config.as_openab import judge_as_openab
     from openab.config.fetch import read_source
 
     text = asyncio.run(read_source(source))
     return judge_as_openab(text, os.environ), "can be used by OpenAB"
-
-
-def _tell(shown: str, kind: str, findings: Iterable[Finding]) -> None:
-    for finding in findings:
-        place = shown if finding.line is None else f"{shown}:{finding.line}"
-        path = f"{finding.path}: " if finding.path else ""
-        remedy = f" ({finding.remedy})" if finding.remedy else ""
-        typer.echo(f"{place}: {kind}: {path}{finding.message}{remedy}", err=True)
 
 
 def _count(number: int, noun: str) -> str:

@@ -1,11 +1,28 @@
 """The `openab` command: every word an operator can type."""
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
+from openab.cli.lazy import LazyGroup
+
+
+class _Words(LazyGroup):
+    modules: ClassVar = {
+        "setup": "openab.cli.setup",
+        "doctor": "openab.cli.doctor",
+        "config": "openab.cli.config",
+        "db": "openab.cli.db",
+        "turns": "openab.cli.turns",
+        "sessions": "openab.cli.sessions",
+        "deliveries": "openab.cli.deliveries",
+        "why": "openab.cli.why",
+    }
+
+
 app = typer.Typer(
     name="openab",
+    cls=_Words,
     help="The broker that joins chat threads to coding agents and never loses a turn.",
     no_args_is_help=False,
     add_completion=False,
@@ -25,8 +42,8 @@ def _version(*, wanted: bool) -> None:
 def openab(
     context: typer.Context,
     source: Annotated[
-        str, typer.Option("-c", "--config", metavar="FILE|URL", help="The configuration.")
-    ] = "config.toml",
+        str | None, typer.Option("-c", "--config", metavar="FILE|URL", help="The configuration.")
+    ] = None,
     *,
     version: Annotated[  # noqa: ARG001 - typer calls the callback
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Tell the version.")
@@ -36,7 +53,10 @@ def openab(
     if context.invoked_subcommand is None:
         from openab.cli.run import start
 
-        start(source)
+        start(source or "config.toml")
+    elif source is not None:
+        word = context.invoked_subcommand
+        raise typer.BadParameter(f"write it after the word: openab {word} -c {source}")
 
 
 @app.command()

@@ -32,16 +32,23 @@ def start(source: str) -> None:
     raise typer.Exit(_run(source))
 
 
-def _run(source: str) -> int:
+def load_or_tell(source: str) -> Loaded | None:
+    """The configuration; None: it cannot be used, and stderr says why and what to do."""
     if not is_remote(source) and not Path(source).exists():
         typer.echo(
             f"There is no {source}. Make one: openab setup  (or name one: -c FILE|URL)", err=True
         )
-        return UNUSABLE
+        return None
     try:
-        loaded = load(source, os.environ)
+        return load(source, os.environ)
     except ConfigInvalid as invalid:
         tell_findings(source, invalid.cautions, invalid.mistakes)
+        return None
+
+
+def _run(source: str) -> int:
+    loaded = load_or_tell(source)
+    if loaded is None:
         return UNUSABLE
     redactor = _redactor(loaded)
     setup(redactor)

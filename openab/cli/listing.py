@@ -1,0 +1,29 @@
+"""What the listings have in common: their options, and a table or JSON lines."""
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, TypeVar
+
+import typer
+
+from openab.cli.printing import print_lines, print_table
+
+Line = TypeVar("Line")
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
+OpenOption = Annotated[bool, typer.Option("--open", help="Only what is not over.")]
+LimitOption = Annotated[int, typer.Option("--limit", min=1, help="How many at most.")]
+
+
+def print_listing(
+    lines: Sequence[Line],
+    headings: Sequence[str],
+    cells: Callable[[Line], Sequence[str]],
+    *,
+    json: bool,
+) -> None:
+    """Print what was read; the database is closed by now."""
+    if json:
+        print_lines(lines)
+    elif lines:
+        print_table(headings, map(cells, lines))
+    else:
+        typer.echo("none", err=True)
