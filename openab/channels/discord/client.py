@@ -163,21 +163,19 @@ class DiscordClient:
         """One connection from beginning to end; None when it ended because we are stopping."""
         line = self._line = self._new_line(events)
         speaking = spawn("discord-gateway", self._connect(line))
-        silence = spawn("discord-silence", line.silent())
+        deaf = spawn("discord-deafness", line.deaf())
         halted = spawn("discord-halt", stopping.wait())
         try:
-            await asyncio.wait(
-                {speaking, silence, halted, pump}, return_when=asyncio.FIRST_COMPLETED
-            )
+            await asyncio.wait({speaking, deaf, halted, pump}, return_when=asyncio.FIRST_COMPLETED)
             if pump.done():
                 # Only a bug in `sink` ends it; deaf is worse than dead.
                 pump.result()
-            return None if halted.done() else _how(speaking)
+            return None if halted.done() else _how(speaking, deaf)
         finally:
             self._line = None
-            for task in (speaking, silence, halted):
+            for task in (speaking, deaf, halted):
                 task.cancel()
-            await asyncio.wait({speaking, silence, halted})
+            await asyncio.wait({speaking, deaf, halted})
             await line.shut()
 
     def _new_line(self, events: Events) -> Line:
@@ -244,9 +242,9 @@ class DiscordClient:
         self._on_identify()
 
 
-def _how(speaking: "asyncio.Task[None]") -> Ended:
+def _how(speaking: "asyncio.Task[None]", deaf: "asyncio.Task[str]") -> Ended:
     if not speaking.done():
-        return Ended(Ending.LOST, "the gateway fell silent")
+        return Ended(Ending.LOST, deaf.result())
     if speaking.cancelled():
         return Ended(Ending.LOST, "the gateway connection was cancelled")
     return ended(speaking.exception())

@@ -9,6 +9,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 from weakref import WeakSet
 
@@ -67,6 +68,9 @@ class Line(discord.Client):
         #: READY or RESUMED has come, and no disconnection since.
         self.connected = False
         self.last_frame_at = clock()
+        #: How often this connection's heart beats.
+        self.heartbeat_seconds = USUAL_HEARTBEAT_SECONDS
+        self._stillborn = asyncio.Event()
         self._sockets: WeakSet[aiohttp.ClientWebSocketResponse] = WeakSet()
         self._open_socket = self.http.ws_connect
         self.http.ws_connect = self._remembered_socket  # type: ignore[method-assign]
@@ -107,12 +111,6 @@ class Line(discord.Client):
         return opened
 
     @property
-    def heartbeat_seconds(self) -> float:
-        """How often this connection's heart beats."""
-        beating = getattr(self.ws, "_keep_alive", None)
-        return getattr(beating, "interval", None) or USUAL_HEARTBEAT_SECONDS
-
-    @property
     def frame_age(self) -> float:
         """Seconds since the last frame of any sort (or since this client was made)."""
         return self._clock() - self.last_frame_at
@@ -121,9 +119,18 @@ class Line(discord.Client):
         """discord.py's notices; no handler task is made of any of them."""
         if event == "socket_raw_receive":
             self.last_frame_at = self._clock()
+            self._note_heartbeat()
         elif event == "disconnect":
             self.connected = False
             log.info("gateway_disconnected")
+            if getattr(self, "ws", None) is None:
+                # discord.py sleeps now, and then dies of having no connection to resume.
+                self._stillborn.set()
+
+    def _note_heartbeat(self) -> None:
+        # Remembered, since discord.py forgets it while it reconnects.
+        beating = getattr(self.ws, "_keep_alive", None)
+        self.heartbeat_seconds = getattr(beating, "interval", None) or self.heartbeat_seconds
 
     async def before_identify_hook(self, _shard_id: int | None, *, initial: bool = False) -> None:
         """Each IDENTIFY is counted: a thousand in a day cost the token."""
@@ -132,12 +139,18 @@ class Line(discord.Client):
             # One IDENTIFY in five seconds is allowed.
             await asyncio.sleep(self._identify_pause_seconds)
 
-    async def silent(self) -> None:
-        """Return when no frame has come for two heartbeats, whatever discord.py thinks of it."""
-        # What is waited for is that nothing happens, and no event can say that. Looked at every
-        # second at least, since the connection may tell a shorter heartbeat meanwhile.
-        while (left := 2 * self.heartbeat_seconds - self.frame_age) > 0:  # noqa: ASYNC110
-            await asyncio.sleep(min(left, 1.0))
+    async def deaf(self) -> str:
+        """Return why this connection cannot hear, whatever discord.py thinks of it.
+
+        It was never reached, or no frame has come for two heartbeats.
+        """
+        # Looked at every second at least: the connection may tell a shorter heartbeat meanwhile.
+        while (left := 2 * self.heartbeat_seconds - self.frame_age) > 0:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stillborn.wait(), min(left, 1.0))
+            if self._stillborn.is_set():
+                return "the gateway could not be reached"
+        return "the gateway fell silent"
 
     async def shut(self, seconds: float = 5.0) -> None:
         """Close the connection; a server that does not answer the goodbye is left standing."""
