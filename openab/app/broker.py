@@ -13,7 +13,7 @@ from openab.app.gauges import Gauges
 from openab.app.readiness import Readiness
 from openab.app.reloading import Reloading
 from openab.app.values import DISCORD, Live, agent_spec, presentation
-from openab.app.wiring import Doors, Parts, wire
+from openab.app.wiring import Doors, Parts, lock_mark, wire
 from openab.channels.discord.client import DiscordClient
 from openab.channels.discord.rest import Identity
 from openab.channels.discord.slash import register_commands
@@ -164,12 +164,15 @@ class Broker:
             freed = await conversations.free_dead(tx, identity.account, parts.worker, lock.proof)
         if freed:
             log.info("dead_owner_succeeded", conversations=freed)
-        # One process per account and machine: any other incarnation found here is a dead one's.
+        held = f"{lock_mark(lock.proof)}-"
+        # Only incarnations that held this very lock file are proved dead by our holding it.
         await asyncio.to_thread(
             reap_leftovers,
             parts.database.id,
             identity.account,
-            lambda incarnation: incarnation != parts.agents.incarnation,
+            lambda incarnation: (
+                incarnation.startswith(held) and incarnation != parts.agents.incarnation
+            ),
         )
 
     async def _work(self, parts: Parts, identity: Identity, stopping: asyncio.Event) -> None:

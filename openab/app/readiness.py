@@ -44,7 +44,9 @@ class Readiness:
         if self.client is None:
             return Check(ok=False, reason="not logged in yet")
         health = self.client.health()
-        return Check(ok=health.ready, reason=health.reason)
+        lost = health.lost_events
+        unread = f"; {lost} events could not be read since the start" if lost else ""
+        return Check(ok=health.ready, reason=health.reason + unread)
 
     def _agent(self) -> Check:
         if self.agent is None:

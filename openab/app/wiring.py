@@ -1,7 +1,7 @@
 """The composition root: the configuration becomes the object graph of one account."""
 
 import asyncio
-import os
+import hashlib
 import time
 from dataclasses import dataclass
 
@@ -66,6 +66,11 @@ class Parts:
     worker: WorkerId
 
 
+def lock_mark(proof: str) -> str:
+    """Which lock file a worker held, short enough for its id: whoever holds that file now outlived it."""
+    return hashlib.sha256(proof.encode()).hexdigest()[:12]
+
+
 class _LateFeeds:
     """A FeedSource that is known before the streams behind it are made."""
 
@@ -90,7 +95,7 @@ def wire(
 ) -> Parts:
     """Everything for one account; nothing is started yet."""
     signals = signals or Signals()
-    worker = WorkerId(f"{os.getpid()}-{new_id()}")
+    worker = WorkerId(f"{lock_mark(proof)}-{new_id()}")
     agents = EmbeddedAgents(
         database_id=database.id, account=account, incarnation=Incarnation(worker)
     )
