@@ -87,8 +87,9 @@ class GuardedTransport:
         self._at_end = not chunk
         self.last_line_at = time.monotonic()
         self._lines.extend(self._splitter.feed(chunk) if chunk else self._splitter.finish())
-        # A flooding agent always has the next chunk ready, and reading it would never yield.
-        await asyncio.sleep(0)
+        if len(chunk) == _CHUNK:
+            # A flooding agent has the next chunk ready, and reading that would not yield.
+            await asyncio.sleep(0)
 
     def _take(self, line: bytes) -> Json | None:
         message = parse(line)
