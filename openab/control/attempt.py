@@ -6,12 +6,9 @@ from enum import StrEnum
 
 from openab.domain.delivery import DeliveryKind
 from openab.domain.errors import Transient, Unknown
-from openab.domain.ids import MessageRef, PlatformId
+from openab.domain.ids import DeliveryId, MessageRef, PlatformId
 from openab.ports.channel import Channel, ChannelRejected, Refusal
 from openab.storage.deliveries import Delivery
-
-#: After so many tries an archived thread that archives itself again is given up.
-_UNARCHIVE_TRIES = 2
 
 
 class Result(StrEnum):
@@ -43,6 +40,7 @@ class AttemptMaker:
         self._channel = channel
         self._conversation_id = conversation_id
         self._seconds = call.total_seconds()
+        self._unarchived_for: set[DeliveryId] = set()
 
     async def make(self, delivery: Delivery, target: Delivery | None) -> Answer:
         """Call the network once; `target` is the create that an edit or delete is about."""
@@ -53,19 +51,20 @@ class AttemptMaker:
         except Unknown as error:
             return Answer(Result.UNKNOWN, reason=str(error))
         except ChannelRejected as error:
-            if error.refusal is Refusal.ARCHIVED and delivery.tries <= _UNARCHIVE_TRIES:
-                return await self._unarchive()
+            if error.refusal is Refusal.ARCHIVED and delivery.id not in self._unarchived_for:
+                return await self._unarchive(delivery)
             return Answer(Result.REFUSED, refusal=error.refusal, reason=str(error))
         return Answer(Result.DONE, platform_id=platform_id)
 
-    async def _unarchive(self) -> Answer:
-        """50083: take the thread out of the archive, so that the next try can work."""
+    async def _unarchive(self, delivery: Delivery) -> Answer:
+        """50083: take the thread out of the archive, once per row, so that the next try can work."""
         try:
             await self._channel.unarchive(self._conversation_id, self._seconds)
         except ChannelRejected as error:
             return Answer(Result.REFUSED, refusal=Refusal.LOCKED, reason=str(error))
         except (Transient, Unknown) as error:
             return Answer(Result.NOT_DONE, reason=str(error))
+        self._unarchived_for.add(delivery.id)
         return Answer(Result.NOT_DONE, reason="taken out of the archive")
 
     async def _call(self, delivery: Delivery, target: Delivery | None) -> PlatformId | None:

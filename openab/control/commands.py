@@ -1,15 +1,16 @@
 """What people ask of the broker itself: only the requester of a turn, or an operator, may cancel it."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import structlog
 
+from openab.control import bodies
 from openab.control.retire import retire_queued
 from openab.control.settings import Settings
 from openab.domain.delivery import DeliveryKind, Purpose
 from openab.domain.gates import Disposition, may_use
-from openab.domain.ids import ConversationId, PlatformId
-from openab.domain.message import Author, InboundCommand, Place
+from openab.domain.ids import ConversationId, PlatformId, TurnId
+from openab.domain.message import Author, CommandKind, InboundCommand, Place
 from openab.domain.outbound import presentation_body
 from openab.domain.turn import CancelledQueued, TurnState
 from openab.storage import conversations, deliveries, inbox, turns
@@ -23,15 +24,39 @@ from openab.text import notices
 log = structlog.get_logger()
 
 
+#: (turn, number of the question, number of the option) → whether it was still open.
+Permit = Callable[[TurnId, int, int], Awaitable[bool]]
+
+
+async def _nobody_asks(_turn: TurnId, _question: int, _option: int) -> bool:
+    """Where no agent runs."""
+    return False
+
+
+def _question(argument: str) -> tuple[TurnId, int, int] | None:
+    """`TURN:QUESTION:OPTION`, as our buttons have it; None for anything else."""
+    turn, _, rest = argument.partition(":")
+    number, _, choice = rest.partition(":")
+    if not (number.isdecimal() and choice.isdecimal() and len(number) + len(choice) < 10):
+        return None
+    return TurnId(turn), int(number), int(choice)
+
+
 class Commands:
     """Answers slash commands and buttons; a repeated interaction is answered again and does nothing."""
 
     def __init__(
-        self, database: Database, settings: Settings, wake: Callable[[ConversationId], None]
+        self,
+        database: Database,
+        settings: Settings,
+        wake: Callable[[ConversationId], None],
+        permit: Permit = _nobody_asks,
     ) -> None:
+        """`permit` passes (turn, question, option) to the agent that waits; False: it waits no more."""
         self._database = database
         self._settings = settings
         self._wake = wake
+        self._permit = permit
 
     async def answer(self, command: InboundCommand) -> str:
         """Do it, and return what the person is told (only they see it)."""
@@ -39,15 +64,33 @@ class Commands:
         if refusal:
             log.info("command_refused", reason=refusal, interaction_id=command.interaction_id)
             return notices.not_allowed_here()
+        if command.kind is CommandKind.PERMIT:
+            return await self._answer_permission(command)
         async with self._database.transaction() as tx:
             here = await conversations.find(tx, command.conversation)
             if here is None:
                 return notices.nothing_to_cancel()
-            is_first = await self._note(tx, command)
+            if not await self._note(tx, command):
+                # What ran then may have ended, and something else may run now.
+                return notices.cancelling(command.author.display_name)
             text = await cancel(tx, self._settings, here, command.author, command.argument or None)
             tx.after_commit(lambda: self._wake(here.id))
-        log.info("command_answered", command=command.kind, first=is_first)
+        log.info("command_answered", command=command.kind)
         return text
+
+    async def _answer_permission(self, command: InboundCommand) -> str:
+        asked = _question(command.argument)
+        async with self._database.transaction() as tx:
+            is_first = await self._note(tx, command)
+            turn = await turns.get(tx, asked[0]) if asked else None
+        if turn is None or asked is None or not is_first:
+            return bodies.permission_closed()
+        author = command.author
+        if author.id != turn.requester_id and author.id not in self._settings.operators():
+            return bodies.permission_not_yours(turn.requester_name)
+        is_answered = await self._permit(*asked)
+        log.info("permission_answered", turn_id=turn.id, by=author.id, in_time=is_answered)
+        return bodies.permission_answered() if is_answered else bodies.permission_closed()
 
     def _refusal(self, command: InboundCommand) -> str | None:
         ref = command.conversation
@@ -112,10 +155,12 @@ async def cancel(
         return notices.not_yours_to_cancel(turn.requester_name)
     if not await turns.request_cancel(tx, turn.id, author.display_name):
         return notices.cancelling(author.display_name)
-    if turn.state is TurnState.RUNNING:
+    # The request has locked the row: only now it is certain whether it had been claimed meanwhile.
+    known = await turns.get(tx, turn.id)
+    if known is None or known.state is not TurnState.QUEUED:
         return notices.cancelling(author.display_name)
-    await turns.record(tx, turn, CancelledQueued(), settled_at=await tx.now())
-    await retire_queued(tx, settings, turn, author.display_name)
+    await turns.record(tx, known, CancelledQueued(), settled_at=await tx.now())
+    await retire_queued(tx, settings, known, author.display_name)
     return notices.cancelled_before_start(author.display_name)
 
 

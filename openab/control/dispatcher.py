@@ -59,6 +59,8 @@ class Dispatcher:
         self._services = services
         self._held: dict[ConversationId, _Held] = {}
         self._by_place: dict[str, _Held] = {}
+        #: Owners whose conversation was claimed anew before they had ended.
+        self._leaving: list[_Held] = []
         self._woken = asyncio.Event()
 
     def wake(self, conversation: ConversationId | None = None) -> None:
@@ -80,6 +82,13 @@ class Dispatcher:
             if held.owner.runs(turn):
                 held.owner.wish_reaction(turn, emoji)
                 return
+
+    async def answer_permission(self, turn: TurnId, number: int, choice: int) -> bool:
+        """Answer question `number` of a running turn with its option `choice`; False: too late."""
+        for held in list(self._held.values()):
+            if held.owner.runs(turn):
+                return await held.owner.answer_permission(turn, number, choice)
+        return False
 
     @property
     def running_turns(self) -> int:
@@ -148,15 +157,24 @@ class Dispatcher:
 
     def _hold(self, where: Conversation, ownership: Ownership) -> None:
         log.debug("conversation_claimed", conversation=where.id, epoch=ownership.epoch)
+        former = self._held.get(where.id)
+        if former:
+            # Our own lease had run out unnoticed; the former owner must not go on beside the next.
+            former.owner.lose()
+            self._leaving.append(former)
         held = _Held(self._services, where, ownership, self._woken.set)
         self._held[where.id] = self._by_place[where.ref.conversation_id] = held
         self._services.counters.leases(len(self._held))
 
     def _collect(self) -> None:
         """Forget the owners that ended; the error of one that failed is a bug and is raised."""
-        for held in [held for held in self._held.values() if held.task.done()]:
-            del self._held[held.where.id]
-            del self._by_place[held.where.ref.conversation_id]
+        ended = [held for held in (*self._held.values(), *self._leaving) if held.task.done()]
+        for held in ended:
+            if held in self._leaving:
+                self._leaving.remove(held)
+            else:
+                del self._held[held.where.id]
+                del self._by_place[held.where.ref.conversation_id]
             self._services.leases.forget(held.ownership)
             held.task.result()
         self._services.counters.leases(len(self._held))
@@ -170,9 +188,14 @@ class Dispatcher:
             await asyncio.wait(tasks, timeout=self._services.settings.drain.total_seconds())
 
     async def _stop_all(self) -> None:
-        for held in list(self._held.values()):
+        left = [*self._held.values(), *self._leaving]
+        self._held, self._by_place, self._leaving = {}, {}, []
+        for held in left:
             if not held.task.done():
                 log.warning("owner_stopped", conversation=held.where.id)
-            await end(held.task)
-        self._held.clear()
-        self._by_place.clear()
+                held.task.cancel()
+        if left:
+            await asyncio.wait({held.task for held in left})
+        for held in left:
+            if not held.task.cancelled():
+                held.task.result()

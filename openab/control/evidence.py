@@ -4,10 +4,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
+from openab.domain.delivery import DeliveryKind
 from openab.domain.errors import OpenabError
 from openab.domain.ids import ConversationRef, MessageRef, PlatformId
 from openab.domain.outbound import content_digest
-from openab.ports.channel import Channel, SeenMessage
+from openab.ports.channel import Channel, ChannelRejected, Refusal, SeenMessage
 from openab.storage.deliveries import Delivery
 
 _PAGE = 100
@@ -32,14 +33,29 @@ async def look(
     """Page through the messages behind the row's anchor and find the one that must be ours.
 
     The look is valid only if the anchor itself can be read (or is the thread's own beginning) and
-    the history was read to its end.
+    the history was read to its end. A thread is there if it can be read at all.
     """
     try:
+        if delivery.kind is DeliveryKind.THREAD:
+            return await _look_for_thread(channel, ref, call)
         if not await _is_anchored(channel, ref, delivery, call):
             return Finding("invalid")
         return await _scan(channel, ref, delivery, call, is_taken)
+    except ChannelRejected:
+        # Whoever may not read the history will never see the message in it.
+        return Finding("invalid")
     except OpenabError:
         return Finding("later")
+
+
+async def _look_for_thread(channel: Channel, ref: ConversationRef, call: timedelta) -> Finding:
+    thread = ref.conversation_id
+    try:
+        await channel.history(thread, after=thread, limit=1, seconds=call.total_seconds())
+    except ChannelRejected as error:
+        is_absent = error.refusal is Refusal.CONVERSATION_GONE
+        return Finding("absent" if is_absent else "invalid")
+    return Finding("found", thread)
 
 
 async def _is_anchored(

@@ -6,8 +6,9 @@ from datetime import timedelta
 from openab.control.settings import ReplySettings
 from openab.domain.ids import PlatformId
 from openab.domain.outbound import MessageBody, answer_body
+from openab.text import notices
 from openab.text.neutralize import neutralize
-from openab.text.split import split
+from openab.text.split import MESSAGE_LIMIT, split
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,8 @@ class Ending:
     trigger_message_id: PlatformId
     took: timedelta
     has_other_bot: bool
-    #: A placeholder is on the network and is the newest message.
+    #: A placeholder is on the network, and it is the newest message there.
+    has_placeholder: bool
     placeholder_is_newest: bool
     #: An edit or the placeholder itself has an unknown outcome, or the turn changed its owner.
     is_doubtful: bool = False
@@ -36,29 +38,37 @@ class Final:
     edits_placeholder: bool
 
 
+def is_blank(text: str) -> bool:
+    """Whether nothing of it can be seen, so that the network would refuse it."""
+    return not any(char.isprintable() and not char.isspace() for char in neutralize(text))
+
+
 def plan(ending: Ending, replies: ReplySettings) -> Final:
     """The final answer: complete, neutralised, split; the first part answers the human who asked."""
     edits = _edits(ending, replies)
     prefix = _prefix(ending, replies) if not edits else ""
-    texts = split(neutralize(ending.text), first_room=2000 - len(prefix))
+    text = notices.no_response() if is_blank(ending.text) else neutralize(ending.text)
+    texts = split(text, first_room=MESSAGE_LIMIT - len(prefix))
     first = _first(ending, replies, prefix + texts[0], edits=edits)
     return Final((first, *(answer_body(text) for text in texts[1:])), edits)
 
 
 def _edits(ending: Ending, replies: ReplySettings) -> bool:
-    if ending.is_doubtful or not ending.placeholder_is_newest or replies.final == "fresh":
+    if ending.is_doubtful or not ending.has_placeholder or replies.final == "fresh":
         return False
     if replies.final == "edit":
         return True
     # An edit reaches no bot and pings nobody, so it is only for a short turn among people.
-    return ending.took < replies.edit_within and not ending.has_other_bot
+    is_short = ending.took < replies.edit_within
+    return is_short and ending.placeholder_is_newest and not ending.has_other_bot
 
 
 def _prefix(ending: Ending, replies: ReplySettings) -> str:
     """Where no reply is possible (the trigger is in the parent), the human is named instead."""
     if ending.human is None or ending.trigger_in_place or not replies.ping_requester:
         return ""
-    return f"<@{ending.human}> "
+    # On a line of its own, so that a fence or a list behind it still begins a line.
+    return f"<@{ending.human}>\n"
 
 
 def _first(ending: Ending, replies: ReplySettings, text: str, *, edits: bool) -> MessageBody:

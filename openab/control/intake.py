@@ -8,10 +8,9 @@ import structlog
 from openab.control.commands import cancel_by_text
 from openab.control.reception import Reception, accept
 from openab.control.settings import Settings
-from openab.domain.delivery import Confirmed, DeliveryState
-from openab.domain.errors import OpenabError, Transient, Unknown
+from openab.domain.errors import OpenabError, Rejected, Transient, Unknown
 from openab.domain.gates import ConversationFacts, Disposition, Verdict, judge
-from openab.domain.ids import ConversationId, MessageRef
+from openab.domain.ids import ConversationId, MessageRef, snowflake
 from openab.domain.message import InboundMessage
 from openab.ports.signals import Signals
 from openab.storage import accounts, conversations, deliveries, inbox
@@ -81,8 +80,10 @@ class Intake:
         async with self._database.transaction() as tx:
             for message in batch:
                 await self._take(tx, message)
-            newest = max(batch, key=lambda message: int(message.message_id)).message_id
-            await accounts.move_mark(tx, self._settings.channel, self._settings.account, newest)
+            seen = [one.message_id for one in batch if one.message_id.isdecimal()]
+            if seen:
+                newest = max(seen, key=snowflake)
+                await accounts.move_mark(tx, self._settings.channel, self._settings.account, newest)
 
     async def _take(self, tx: Transaction, message: InboundMessage) -> None:
         try:
@@ -101,8 +102,12 @@ class Intake:
 
     async def _note_failure(self, tx: Transaction, message: InboundMessage) -> None:
         verdict = Verdict(Disposition.IGNORED, "unreadable")
-        async with tx.savepoint():
-            await inbox.add(tx, _entry(self._settings, message, verdict))
+        try:
+            async with tx.savepoint():
+                await inbox.add(tx, _entry(self._settings, message, verdict))
+        except Rejected as error:
+            # Not even its ids fit a row, so nobody will ask after it either.
+            log.warning("intake_event_unnoted", error=str(error))
 
     async def _decide(self, tx: Transaction, message: InboundMessage) -> Verdict:
         settings = self._settings
@@ -120,11 +125,12 @@ class Intake:
         return verdict
 
     async def _follow(self, tx: Transaction, reception: Reception) -> None:
-        turn = None
         message, verdict = reception.message, reception.verdict
+        # Before anything is made of it: another connection may be committing the same event now.
+        if not await inbox.add(tx, _entry(self._settings, message, verdict)):
+            raise Duplicate(message.message_id)
         if verdict.disposition is Disposition.TURN:
-            turn, conversation = await accept(tx, self._settings, reception)
-            tx.after_commit(lambda: self._wake(conversation))
+            await self._accept(tx, reception)
         elif verdict.disposition is Disposition.COMMAND:
             await cancel_by_text(
                 tx, self._settings, reception.here, message.author, message.message_id
@@ -132,30 +138,32 @@ class Intake:
             tx.after_commit(lambda: self._wake(reception.here.id))
         elif verdict.disposition is Disposition.ECHO:
             await self._echo(tx, reception)
-        entry = _entry(self._settings, message, verdict, turn)
-        if not await inbox.add(tx, entry):
-            raise Duplicate(message.message_id)
-        if verdict.disposition is Disposition.REFUSED:
+        elif verdict.disposition is Disposition.REFUSED:
             ref = MessageRef(message.conversation.conversation_id, message.message_id)
             tx.after_commit(lambda: self._refuse(ref))
 
+    async def _accept(self, tx: Transaction, reception: Reception) -> None:
+        turn, conversation = await accept(tx, self._settings, reception)
+        key = reception.message.message_id
+        await inbox.name_turn(tx, self._settings.account, "message", key, turn)
+        tx.after_commit(lambda: self._wake(conversation))
+
     async def _echo(self, tx: Transaction, reception: Reception) -> None:
-        """Our own message came back: it settles the doubt about the delivery whose nonce it carries."""
-        message = reception.message
-        if not message.nonce:
+        """Our own message came back: it settles the doubt about the delivery whose nonce it carries.
+
+        Only the owner changes the row's state, and tells whoever waits for the message.
+        """
+        message, account = reception.message, self._settings.account
+        if not message.nonce or await deliveries.is_claimed(tx, account, message.message_id):
             return
-        delivery = await deliveries.by_nonce(tx, self._settings.account, message.nonce)
+        delivery = await deliveries.by_nonce(tx, account, message.nonce)
         if delivery is None or delivery.platform_id:
             return
         await deliveries.note_platform_id(tx, delivery.id, message.message_id)
-        if delivery.state is DeliveryState.UNKNOWN:
-            await deliveries.record(tx, delivery, Confirmed())
-            tx.after_commit(lambda: self._wake(delivery.conversation))
+        tx.after_commit(lambda: self._wake(delivery.conversation))
 
 
-def _entry(
-    settings: Settings, message: InboundMessage, verdict: Verdict, turn: str | None = None
-) -> Entry:
+def _entry(settings: Settings, message: InboundMessage, verdict: Verdict) -> Entry:
     return Entry(
         account=settings.account,
         kind="message",
@@ -164,5 +172,4 @@ def _entry(
         author_id=message.author.id,
         disposition=verdict.disposition,
         reason=verdict.reason,
-        turn_id=turn,  # type: ignore[arg-type]
     )

@@ -9,7 +9,8 @@ import structlog
 from openab.control.attempt import Answer, AttemptMaker, Result
 from openab.control.evidence import Finding, look
 from openab.control.parent import tell_waiting
-from openab.control.refusals import Refused, settle_refusal, tell_loss
+from openab.control.refusals import Refused, settle_refusal, tell_unclear
+from openab.control.retire import is_placeholder, retire_older
 from openab.control.settings import Settings
 from openab.control.settling import settle_turn
 from openab.control.writer import ConversationWriter
@@ -24,9 +25,10 @@ from openab.domain.delivery import (
     Postponed,
     Purpose,
 )
+from openab.domain.turn import TurnState
 from openab.ports.channel import Channel
 from openab.ports.signals import Signals
-from openab.storage import conversations, deliveries
+from openab.storage import conversations, deliveries, turns
 from openab.storage.conversations import Conversation, Ownership
 from openab.storage.deliveries import Delivery
 from openab.storage.engine import Database, Transaction
@@ -68,6 +70,7 @@ class Outbox:
         self._signals = signals
         self._on_sent = on_sent
         self._count = count
+        self._unrecorded: tuple[Delivery, Answer] | None = None
         self._attempts = AttemptMaker(channel, where.ref.conversation_id, settings.call)
 
     async def recover(self) -> None:
@@ -80,6 +83,9 @@ class Outbox:
 
     async def step(self) -> Step:
         """Try the first open row, if it is due. Raises LeaseLost and DatabaseUnavailable."""
+        if self._unrecorded:
+            await self._record(*self._unrecorded)
+            return Step(did=True)
         async with self._database.read() as tx:
             delivery = await deliveries.head(tx, self._where.id)
             now = await tx.now()
@@ -87,7 +93,10 @@ class Outbox:
             return Step(did=False)
         if delivery.not_before and delivery.not_before > now:
             return Step(did=False, due_at=delivery.not_before)
-        if self._must_look(delivery, now):
+        if delivery.state is DeliveryState.SENDING:
+            # Its commit was in doubt when the call should have begun, or when it had ended.
+            await self.recover()
+        elif self._must_look(delivery, now):
             await self._look(delivery)
         else:
             await self._send(delivery)
@@ -95,10 +104,12 @@ class Outbox:
 
     def _must_look(self, delivery: Delivery, now: datetime) -> bool:
         """Past the nonce's window, or refused after doubt, only evidence can tell."""
-        if delivery.state is not DeliveryState.UNKNOWN or delivery.kind is not DeliveryKind.CREATE:
+        if delivery.state is not DeliveryState.UNKNOWN or delivery.platform_id:
             return False
+        if delivery.is_look_only or delivery.kind is not DeliveryKind.CREATE:
+            return delivery.is_look_only
         first = delivery.first_try_at or delivery.created_at
-        return delivery.is_look_only or now - first > self._settings.nonce_window
+        return now - first > self._settings.nonce_window
 
     async def _send(self, delivery: Delivery) -> None:
         counts = delivery.kind in {DeliveryKind.CREATE, DeliveryKind.EDIT}
@@ -108,6 +119,7 @@ class Outbox:
                 return
             self._signals.tell("delivery_begun")
             answer = await self._attempts.make(*begun)
+            self._unrecorded = begun[0], answer
             self._signals.tell("delivery_tried")
         await self._record(begun[0], answer)
 
@@ -119,8 +131,7 @@ class Outbox:
             if fresh is None or fresh.state not in {DeliveryState.PENDING, DeliveryState.UNKNOWN}:
                 return None
             if fresh.kind is DeliveryKind.CREATE and fresh.platform_id:
-                # Our own echo settled it while it was in doubt.
-                await self._confirm(tx, fresh)
+                await self._confirm_echoed(tx, fresh)
                 return None
             target = await self._target(tx, fresh)
             now = await tx.now()
@@ -136,24 +147,27 @@ class Outbox:
             )
             return begun, target
 
+    async def _confirm_echoed(self, tx: Transaction, delivery: Delivery) -> None:
+        """Our own echo showed that it is there."""
+        if delivery.state is DeliveryState.PENDING:
+            # It had been looked for and not been found.
+            delivery = await deliveries.record(tx, delivery, Begun())
+        await self._confirm(tx, delivery)
+
     async def _target(self, tx: Transaction, delivery: Delivery) -> Delivery | None:
         if delivery.target_delivery is None:
             return None
         return await deliveries.get(tx, delivery.target_delivery)
 
     async def _record(self, delivery: Delivery, answer: Answer) -> None:
+        """Write down how a try ended; it is kept in mind until that is known to be done."""
         async with self._database.transaction() as tx:
             where = await conversations.lock(tx, self._ownership)
-            if answer.result is Result.DONE:
-                await self._confirm(tx, delivery, **self._found(answer))
-            elif answer.result is Result.NOT_DONE:
-                await self._postpone(tx, delivery, answer)
-            elif answer.result is Result.UNKNOWN:
-                await self._doubt(tx, delivery)
-            else:
-                refused = Refused(self._settings, where, delivery, answer)
-                await settle_refusal(tx, refused)
-                await settle_turn(tx, delivery.turn)
+            fresh = await deliveries.get(tx, delivery.id)
+            # Not so if an earlier commit of this very answer was in doubt.
+            if fresh and fresh.state is DeliveryState.SENDING and fresh.tries == delivery.tries:
+                await self._settle(tx, where, fresh, answer)
+        self._unrecorded = None
         self._count(delivery.kind.value, answer.result.value)
         log.info(
             "delivery_tried",
@@ -166,24 +180,40 @@ class Outbox:
         )
         self._signals.tell("delivery_recorded")
 
-    def _found(self, answer: Answer) -> dict[str, object]:
-        return {"platform_id": answer.platform_id} if answer.platform_id else {}
+    async def _settle(
+        self, tx: Transaction, where: Conversation, delivery: Delivery, answer: Answer
+    ) -> None:
+        if answer.result is Result.DONE:
+            await self._confirm(tx, delivery, **_found(delivery, answer))
+        elif answer.result is Result.NOT_DONE:
+            await self._postpone(tx, delivery, answer)
+        elif answer.result is Result.UNKNOWN:
+            await self._doubt(tx, delivery)
+        else:
+            await settle_refusal(tx, Refused(self._settings, where, delivery, answer))
+            await settle_turn(tx, delivery.turn)
 
     async def _confirm(self, tx: Transaction, delivery: Delivery, **values: object) -> None:
         sent = await deliveries.record(tx, delivery, Confirmed(), **values)
         if sent.platform_id and sent.kind is DeliveryKind.CREATE:
             here = await conversations.get(tx, self._where.id)
             await conversations.note_message(tx, here, sent.platform_id, other_bot=False)
+        if is_placeholder(sent):
+            await retire_older(tx, sent)
         await settle_turn(tx, sent.turn)
         tx.after_commit(lambda: self._on_sent(sent))
 
     async def _postpone(self, tx: Transaction, delivery: Delivery, answer: Answer) -> None:
         wait = answer.retry_after or _WAITS[min(delivery.tries, len(_WAITS)) - 1]
         until = await tx.now() + timedelta(seconds=wait)
-        # After doubt even "no byte left" settles nothing about the earlier try.
-        event = Doubtful() if delivery.had_doubt else Postponed()
-        await deliveries.record(tx, delivery, event, not_before=until)
+        if delivery.had_doubt:
+            # Even "no byte left" settles nothing about the earlier try.
+            await deliveries.record(tx, delivery, Doubtful(), not_before=until)
+        else:
+            # The nonce's window opens with a try that can have reached the network.
+            await deliveries.record(tx, delivery, Postponed(), not_before=until, first_try_at=None)
         if delivery.kind is DeliveryKind.THREAD:
+            await turns.postpone(tx, self._where.id, delivery.id, until)
             await tell_waiting(tx, self._settings, self._where, delivery, until, wait)
 
     async def _doubt(self, tx: Transaction, delivery: Delivery) -> None:
@@ -203,6 +233,7 @@ class Outbox:
         finding = await look(
             self._channel, self._where.ref, delivery, settings.call, self._is_taken
         )
+        self._signals.tell("delivery_looked_up")
         async with self._database.transaction() as tx:
             await conversations.lock(tx, self._ownership)
             fresh = await deliveries.get(tx, delivery.id)
@@ -221,9 +252,17 @@ class Outbox:
             return await deliveries.is_claimed(tx, self._settings.account, message_id)  # type: ignore[arg-type]
 
     async def _conclude(self, tx: Transaction, delivery: Delivery, finding: Finding) -> None:
-        if finding.platform_id:
-            await self._confirm(tx, delivery, platform_id=finding.platform_id)
-        elif finding.verdict == "absent":
+        if delivery.platform_id:
+            await self._confirm_echoed(tx, delivery)
+        elif finding.verdict == "found":
+            await self._confirm(tx, delivery, **_is_there(delivery, finding))
+        elif finding.verdict == "later":
+            await deliveries.postpone(tx, delivery.id, await tx.now() + self._settings.settle_after)
+        elif finding.verdict == "invalid":
+            await self._give_up(tx, delivery, DeadReason.UNCLEAR)
+        elif await self._is_pointless(tx, delivery):
+            await self._give_up(tx, delivery, DeadReason.SUPERSEDED)
+        else:
             await deliveries.record(
                 tx,
                 delivery,
@@ -233,13 +272,27 @@ class Outbox:
                 is_look_only=False,
                 not_before=None,
             )
-        elif finding.verdict == "later":
-            await deliveries.postpone(tx, delivery.id, await tx.now() + self._settings.settle_after)
-        else:
-            await self._give_up(tx, delivery)
 
-    async def _give_up(self, tx: Transaction, delivery: Delivery) -> None:
-        dead = await deliveries.record(tx, delivery, GivenUp(DeadReason.UNCLEAR))
+    async def _is_pointless(self, tx: Transaction, delivery: Delivery) -> bool:
+        """A placeholder that never came and whose turn is over is not sent any more."""
+        if delivery.purpose is not Purpose.PLACEHOLDER or delivery.turn is None:
+            return False
+        turn = await turns.get(tx, delivery.turn)
+        return turn is not None and (turn.outcome is not None or turn.state is TurnState.CANCELLED)
+
+    async def _give_up(self, tx: Transaction, delivery: Delivery, reason: DeadReason) -> None:
+        dead = await deliveries.record(tx, delivery, GivenUp(reason))
         if dead.purpose is Purpose.FINAL:
-            await tell_loss(tx, self._settings, self._where, dead, "unclear")
+            await tell_unclear(tx, self._settings, self._where, dead)
         await settle_turn(tx, dead.turn)
+
+
+def _found(delivery: Delivery, answer: Answer) -> dict[str, object]:
+    """Only creates carry the id of a message; a thread's is that of the message it hangs on."""
+    is_message = delivery.kind is DeliveryKind.CREATE and answer.platform_id
+    return {"platform_id": answer.platform_id} if is_message else {}
+
+
+def _is_there(delivery: Delivery, finding: Finding) -> dict[str, object]:
+    is_message = delivery.kind is DeliveryKind.CREATE
+    return {"platform_id": finding.platform_id} if is_message else {}

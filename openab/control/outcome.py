@@ -3,12 +3,12 @@
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from openab.control.finals import Ending, Final, plan
-from openab.control.retire import owe_delete, placeholders_of
+from openab.control.finals import Ending, Final, is_blank, plan
+from openab.control.retire import owe_delete, permission_notices, placeholders_of
 from openab.control.settings import Settings
 from openab.domain.agent_events import AgentFailure, EndKind, FailureKind, PromptEnded
 from openab.domain.delivery import DeliveryKind, DeliveryState, Purpose
-from openab.domain.ids import PlatformId
+from openab.domain.ids import snowflake
 from openab.domain.turn import Ended, Outcome, TurnState
 from openab.ports.feed import Shown
 from openab.storage import conversations, deliveries, streams, turns
@@ -96,6 +96,8 @@ async def _owe_final(
     for placeholder in placeholders:
         if not (final.edits_placeholder and placeholder is last):
             await owe_delete(tx, turn, placeholder)
+    for question in await permission_notices(tx, turn):
+        await owe_delete(tx, turn, question)
     return final
 
 
@@ -108,15 +110,8 @@ async def _ending(
     placeholder: Delivery | None,
 ) -> Ending:
     now = await tx.now()
-    is_sent = placeholder is not None and placeholder.state is DeliveryState.SENT
-    is_newest = (
-        is_sent
-        and placeholder is not None
-        and (
-            where.last_message_id in (None, placeholder.platform_id)
-            or _is_older(where.last_message_id, placeholder.platform_id)
-        )
-    )
+    shown = placeholder.platform_id if placeholder and _is_sent(placeholder) else None
+    newest = where.last_message_id
     return Ending(
         text=_told(turn, run, settings),
         human=None if turn.requester_is_bot else turn.requester_id,
@@ -124,13 +119,15 @@ async def _ending(
         trigger_message_id=turn.trigger.message_id,
         took=now - (turn.started_at or now),
         has_other_bot=where.has_other_bot,
-        placeholder_is_newest=is_newest,
+        has_placeholder=shown is not None,
+        placeholder_is_newest=shown is not None
+        and (newest is None or snowflake(newest) <= snowflake(shown)),
         is_doubtful=run.end is None or run.shown.edit_unknown or run.shown.placeholder_lost,
     )
 
 
-def _is_older(known: PlatformId | None, placeholder: PlatformId | None) -> bool:
-    return known is not None and placeholder is not None and int(known) <= int(placeholder)
+def _is_sent(placeholder: Delivery) -> bool:
+    return placeholder.state is DeliveryState.SENT and not placeholder.is_gone
 
 
 def _told(turn: Turn, run: Run, settings: Settings) -> str:
@@ -144,7 +141,7 @@ def _told(turn: Turn, run: Run, settings: Settings) -> str:
         before = "\n\n".join(filter(None, (before, notices.interrupted_by_restart())))
     elif outcome is Outcome.CANCELLED:
         after = notices.cancelled_by(turn.cancelled_by or "")
-    elif not run.answer.strip():
+    elif is_blank(run.answer):
         after = notices.no_response()
     return "\n\n".join(text for text in (before, answer, after) if text)
 
@@ -198,6 +195,7 @@ async def end_unprompted(
                     trigger_message_id=turn.trigger.message_id,
                     took=timedelta(0),
                     has_other_bot=True,
+                    has_placeholder=False,
                     placeholder_is_newest=False,
                 ),
                 settings.replies(),

@@ -7,13 +7,15 @@ from datetime import datetime, timedelta
 import structlog
 
 from openab.control.outbox import Outbox
+from openab.control.persist import RETRY_SECONDS, persist
+from openab.control.queue_signs import QueueSigns
 from openab.control.recovery import end_interrupted
 from openab.control.services import Services
 from openab.control.status_reactions import StatusReactions
 from openab.control.turn_runner import TurnRunner
 from openab.control.writer import ConversationWriter
 from openab.domain.delivery import DeliveryKind, DeliveryState, Purpose
-from openab.domain.errors import LeaseLost, Transient, Unknown
+from openab.domain.errors import LeaseLost, OpenabError, Transient, Unknown
 from openab.domain.ids import TurnId
 from openab.domain.turn import TurnState
 from openab.ports.channel import Channel
@@ -21,6 +23,7 @@ from openab.ports.tasks import end, spawn
 from openab.storage import conversations, deliveries, turns
 from openab.storage.conversations import Conversation, Ownership
 from openab.storage.deliveries import Delivery
+from openab.storage.transitions import StateChanged
 from openab.storage.turns import Turn
 
 log = structlog.get_logger()
@@ -28,7 +31,6 @@ log = structlog.get_logger()
 _LINGER = timedelta(seconds=3)
 #: While it owns, hints wake it; this only bounds how long a lost hint is missed.
 _LONGEST_WAIT = 5.0
-_RETRY_SECONDS = 0.5
 
 
 class ConversationOwner:
@@ -51,6 +53,7 @@ class ConversationOwner:
         self._lost = asyncio.Event()
         self._runner: TurnRunner | None = None
         self._run: asyncio.Task[None] | None = None
+        self._signs = QueueSigns(services.database, writer, where.ref)
         self._reactions = StatusReactions(services, channel, ownership)
         self._outbox = Outbox(
             services.database,
@@ -87,6 +90,11 @@ class ConversationOwner:
         self._lost.set()
         self.wake()
 
+    async def answer_permission(self, turn: TurnId, number: int, choice: int) -> bool:
+        """Pass the answer to a running turn's question on; False: it is not open any more."""
+        runner = self._runner
+        return bool(runner and runner.turn_id == turn and await runner.answer(number, choice))
+
     def wish_reaction(self, turn: TurnId, emoji: str) -> None:
         """The presentation wishes this emoji on a running turn's trigger."""
         self._reactions.wish(turn, emoji)
@@ -95,14 +103,30 @@ class ConversationOwner:
     async def run(self) -> None:
         """Recover, work, give back."""
         try:
-            await self._survive(self._recover)
+            await persist("recovery", self._recover)
             await self._work()
         except LeaseLost as error:
             self._services.counters.lease_lost()
             log.warning("lease_lost", conversation=self._where.id, told=str(error))
+        except asyncio.CancelledError:
+            await self._stop()
+            raise
         finally:
-            self._writer.close()
-            await self._end_run()
+            await self._end_all()
+
+    async def _stop(self) -> None:
+        """The process ends: give the conversation back, so that nobody has to wait for the lease."""
+        await self._end_all()
+        try:
+            async with self._services.database.transaction() as tx:
+                await conversations.release(tx, self._ownership)
+        except OpenabError as error:
+            log.info("conversation_not_released", conversation=self._where.id, told=str(error))
+
+    async def _end_all(self) -> None:
+        self._writer.close()
+        await self._signs.close()
+        await self._end_run()
 
     async def _end_run(self) -> None:
         if self._run is None:
@@ -112,12 +136,9 @@ class ConversationOwner:
         except LeaseLost:
             log.info("run_lost_its_lease", conversation=self._where.id)
 
-    async def _recover(self) -> bool:
+    async def _recover(self) -> None:
         await self._outbox.recover()
-        ended = await end_interrupted(
-            self._services.database, self._services.settings, self._ownership
-        )
-        return bool(ended)
+        await end_interrupted(self._services.database, self._services.settings, self._ownership)
 
     async def _work(self) -> None:
         while not await self._survive(self._step):
@@ -128,9 +149,10 @@ class ConversationOwner:
         """A database that is away for a while costs time, nothing else; the epoch guards what follows."""
         try:
             return await step()
-        except (Transient, Unknown) as error:
-            log.warning("owner_waits_for_database", conversation=self._where.id, error=str(error))
-            await asyncio.sleep(_RETRY_SECONDS)
+        except (Transient, Unknown, StateChanged) as error:
+            # A row that somebody else moved meanwhile is read again, too.
+            log.warning("owner_steps_again", conversation=self._where.id, error=str(error))
+            await asyncio.sleep(RETRY_SECONDS)
             return False
 
     async def _step(self) -> bool:
@@ -143,10 +165,10 @@ class ConversationOwner:
         if sent.did or reacted or self._lost.is_set():
             return False
         due = min((moment for moment in (sent.due_at, reaction_due) if moment), default=None)
-        if self.is_running_turn or await self._is_soon(due):
-            await self._wait(due)
-            return False
-        return await self._give_back()
+        if not self.is_running_turn and not await self._is_soon(due) and await self._give_back():
+            return True
+        await self._wait(due)
+        return False
 
     async def _collect_run(self) -> None:
         """A finished run's error is ours: a bug ends the process, a lost lease ends this owner."""
@@ -158,14 +180,24 @@ class ConversationOwner:
         async with self._services.database.read() as tx:
             waiting = await turns.open_of(tx, self._where.id)
             now = await tx.now()
+        self._signs.see(waiting)
         first = waiting[0] if waiting else None
         if first is None:
             return
         if first.state is TurnState.RUNNING:
-            if self._runner and first.cancel_requested_at:
-                self._runner.cancel()
+            await self._tend(first)
         elif not self.is_running_turn and not self._draining and await self._may_start(first, now):
             self._start(first)
+
+    async def _tend(self, turn: Turn) -> None:
+        runner = self._runner
+        if runner is None:
+            # Its run ended without being able to say so.
+            await end_interrupted(self._services.database, self._services.settings, self._ownership)
+        elif turn.cancel_requested_at:
+            runner.cancel()
+        elif runner.is_placeholder_old:
+            await runner.renew_placeholder()
 
     async def _may_start(self, turn: Turn, now: datetime) -> bool:
         if turn.not_before and turn.not_before > now:
@@ -218,7 +250,7 @@ class ConversationOwner:
         """Release, unless work came in meanwhile (a draining owner leaves it to the next)."""
         async with self._services.database.transaction() as tx:
             await conversations.lock(tx, self._ownership)
-            if not self._draining and not await conversations.is_idle(tx, self._where.id):
+            if not self._draining and not await conversations.is_idle(tx, self._where):
                 return False
             await conversations.release(tx, self._ownership)
         self._services.signals.tell("conversation_released")

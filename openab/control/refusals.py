@@ -7,6 +7,7 @@ import structlog
 
 from openab.control.attempt import Answer
 from openab.control.parent import owe_in, parent_of, thread_refused
+from openab.control.retire import owe_delete
 from openab.control.settings import Settings
 from openab.domain.delivery import (
     Confirmed,
@@ -43,11 +44,7 @@ Action = Callable[[Transaction, Refused], Awaitable[None]]
 async def settle_refusal(tx: Transaction, refused: Refused) -> None:
     """Record the refusal and owe what follows from it."""
     delivery, refusal = refused.delivery, refused.answer.refusal or Refusal.OTHER
-    if (
-        delivery.had_doubt
-        and delivery.kind is DeliveryKind.CREATE
-        and refusal is not Refusal.MESSAGE_GONE
-    ):
+    if delivery.had_doubt and (delivery.kind, refusal) not in _CERTAIN and _can_look(delivery):
         # An earlier try may have been carried out, so this refusal settles nothing.
         until = await tx.now() + refused.settings.settle_after
         await deliveries.record(tx, delivery, Doubtful(), is_look_only=True, not_before=until)
@@ -56,11 +53,14 @@ async def settle_refusal(tx: Transaction, refused: Refused) -> None:
     await action(tx, refused)
 
 
+def _can_look(delivery: Delivery) -> bool:
+    """Edits and deletes leave nothing to look for; doing them twice is harmless."""
+    return delivery.kind in {DeliveryKind.CREATE, DeliveryKind.THREAD}
+
+
 async def _adopt(tx: Transaction, refused: Refused) -> None:
     """160004: the message has a thread already, and its id is the message's."""
-    target = refused.delivery.target
-    assert target is not None
-    await deliveries.record(tx, refused.delivery, Confirmed(), platform_id=target.message_id)
+    await deliveries.record(tx, refused.delivery, Confirmed())
 
 
 async def _known_but_deleted(tx: Transaction, refused: Refused) -> None:
@@ -82,14 +82,29 @@ async def _fulfilled(tx: Transaction, refused: Refused) -> None:
 
 
 async def _edit_impossible(tx: Transaction, refused: Refused) -> None:
-    """The final cannot take the placeholder's place any more: it becomes a message of its own."""
+    """The placeholder cannot be edited any more: what it was to say becomes a message of its own."""
     delivery = refused.delivery
     if delivery.purpose is Purpose.RETIRE:
         await _fulfilled(tx, refused)
         return
-    await _supersede(
-        tx, superseding(delivery, kind=DeliveryKind.CREATE, target_delivery=None), delivery
+    following = superseding(delivery, kind=DeliveryKind.CREATE, target_delivery=None)
+    await _supersede(tx, following, delivery)
+
+
+async def _too_old_to_edit(tx: Transaction, refused: Refused) -> None:
+    """30046: the same, and the message itself is still there and has to go."""
+    delivery = refused.delivery
+    purpose = Purpose.NOTICE if delivery.purpose is Purpose.RETIRE else delivery.purpose
+    following = superseding(
+        delivery, kind=DeliveryKind.CREATE, target_delivery=None, purpose=purpose
     )
+    await _supersede(tx, following, delivery)
+    turn = await turns.get(tx, delivery.turn) if delivery.turn else None
+    placeholder = (
+        await deliveries.get(tx, delivery.target_delivery) if delivery.target_delivery else None
+    )
+    if turn and placeholder:
+        await owe_delete(tx, turn, placeholder, why="too_old")
 
 
 async def _without_reference(tx: Transaction, refused: Refused) -> None:
@@ -134,14 +149,22 @@ async def tell_loss(
         if total == 1
         else notices.part_lost(dead.part, total, reason)
     )
-    unwritable = dead.dead_reason in {
-        DeadReason.FORBIDDEN,
-        DeadReason.CONVERSATION_GONE,
-        DeadReason.LOCKED,
-    }
-    place = await parent_of(tx, where) if unwritable else where
-    if place is not None:
-        await owe_in(tx, settings, place, f"{dead.key}:lost", presentation_body(text))
+    if dead.dead_reason not in _UNWRITABLE:
+        await owe_in(tx, settings, where, f"{dead.key}:lost", presentation_body(text))
+        return
+    parent = await parent_of(tx, where)
+    if parent is not None:
+        # Every part fails like this one: it is told once.
+        told = presentation_body(notices.answer_undelivered(reason))
+        await owe_in(tx, settings, parent, f"turn:{dead.turn}:unwritable:v1", told)
+
+
+async def tell_unclear(
+    tx: Transaction, settings: Settings, where: Conversation, dead: Delivery
+) -> None:
+    """Say that nobody can tell whether a part arrived; it is not sent twice."""
+    text = notices.delivery_unclear()
+    await owe_in(tx, settings, where, f"{dead.key}:unclear", presentation_body(text))
 
 
 _ACTIONS: dict[tuple[DeliveryKind, Refusal], Action] = {
@@ -149,9 +172,15 @@ _ACTIONS: dict[tuple[DeliveryKind, Refusal], Action] = {
     (DeliveryKind.CREATE, Refusal.MESSAGE_GONE): _known_but_deleted,
     (DeliveryKind.DELETE, Refusal.MESSAGE_GONE): _fulfilled,
     (DeliveryKind.EDIT, Refusal.MESSAGE_GONE): _edit_impossible,
-    (DeliveryKind.EDIT, Refusal.EDIT_TOO_OLD): _edit_impossible,
+    (DeliveryKind.EDIT, Refusal.EDIT_TOO_OLD): _too_old_to_edit,
     (DeliveryKind.CREATE, Refusal.REFERENCE_INVALID): _without_reference,
 }
+#: What answers a repetition whatever became of the earlier tries.
+_CERTAIN = {
+    (DeliveryKind.CREATE, Refusal.MESSAGE_GONE),
+    (DeliveryKind.THREAD, Refusal.THREAD_EXISTS),
+}
+_UNWRITABLE = {DeadReason.FORBIDDEN, DeadReason.CONVERSATION_GONE, DeadReason.LOCKED}
 _ANY_KIND: dict[Refusal, Action] = {
     Refusal.CONVERSATION_GONE: _conversation_gone,
 }

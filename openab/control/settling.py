@@ -16,7 +16,9 @@ async def settle_turn(tx: Transaction, turn_id: TurnId | None) -> None:
     """Settle the turn if nothing owed for it is open any more; otherwise do nothing."""
     if turn_id is None:
         return
-    turn = await turns.get(tx, turn_id)
+    # Locked first: its rows may be settled in two conversations at once, and the second one to look
+    # must see what the first one wrote.
+    turn = await turns.locked(tx, turn_id)
     if turn is None or turn.state is not TurnState.ANSWERED or turn.outcome is None:
         return
     owed = [row for row in await deliveries.of_turn(tx, turn_id) if row.is_owed]

@@ -132,6 +132,8 @@ class StatusReactions:
         """Try the same once more later; a call that failed too often is given up."""
         tries = move.reactions.tries + 1
         async with self._owned() as tx:
+            if not await self._is_still_wished(tx, move):
+                tries = 0
             due = None if tries > _TRIES else await tx.now() + timedelta(seconds=wait)
             await streams.note_reactions(tx, move.reactions.turn, move.reactions.shown, due, tries)
 
@@ -139,9 +141,14 @@ class StatusReactions:
         """An emoji that may not be added is not wished any more; what is left is still cleaned up."""
         async with self._owned() as tx:
             due = await tx.now() + self._services.settings.reactions.pace
-            if move.add:
+            if move.add and await self._is_still_wished(tx, move):
                 await streams.wish_reaction(tx, move.reactions.turn, None, due)
             await streams.note_reactions(tx, move.reactions.turn, _without(move), due, 0)
+
+    async def _is_still_wished(self, tx: Transaction, move: _Move) -> bool:
+        """Whether nobody wished something else while the call was made."""
+        now = await streams.reactions_of(tx, move.reactions.turn)
+        return now is not None and now.wished == move.reactions.wished
 
     @asynccontextmanager
     async def _owned(self) -> AsyncIterator[Transaction]:

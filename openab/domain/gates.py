@@ -73,7 +73,7 @@ class _Case:
 
     @property
     def is_mentioned(self) -> bool:
-        return self.policy.account in self.message.mentioned_users
+        return PlatformId(self.policy.account) in self.message.mentioned_users
 
     @property
     def is_trusted(self) -> bool:
@@ -223,4 +223,5 @@ REASONS: dict[str, str] = {
     "not_involved": "the bot has no part in this thread; mention it",
     "user_not_allowed": "the author is not in [discord].allowed_users",
     "empty": "there is neither text nor an attachment",
+    "unreadable": "it could not be understood; the log of that moment says why",
 }

@@ -96,6 +96,8 @@ class CommandKind(StrEnum):
     """What a person can ask of the broker itself."""
 
     CANCEL = "cancel"
+    #: An answer to an agent's question; its argument is `TURN:QUESTION:OPTION`, the last two numbers.
+    PERMIT = "permit"
 
 
 @dataclass(frozen=True, slots=True)

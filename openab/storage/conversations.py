@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
 
 from openab.domain.errors import LeaseLost
 from openab.domain.ids import (
@@ -90,17 +91,17 @@ async def ensure(tx: Transaction, ref: ConversationRef, place: Place) -> Convers
     """The row of this place, made if need be. A parent that was not known is filled in."""
     found = await find(tx, ref)
     if found is None:
-        await tx.execute(
-            sa.insert(conversations).values(
-                id=new_id(),
-                channel=ref.channel,
-                account=ref.account,
-                conversation_id=ref.conversation_id,
-                parent_conversation_id=ref.parent_conversation_id,
-                place=place.value,
-                created_at=await tx.now(),
-            )
+        # Somebody else may make it at the same moment: then theirs is read.
+        statement = postgresql.insert(conversations).values(
+            id=new_id(),
+            channel=ref.channel,
+            account=ref.account,
+            conversation_id=ref.conversation_id,
+            parent_conversation_id=ref.parent_conversation_id,
+            place=place.value,
+            created_at=await tx.now(),
         )
+        await tx.execute(statement.on_conflict_do_nothing())
     elif found.ref.parent_conversation_id is None and ref.parent_conversation_id:
         await _set(tx, found.id, parent_conversation_id=ref.parent_conversation_id)
     else:
@@ -150,29 +151,33 @@ async def _set(tx: Transaction, conversation: ConversationId, **values: object) 
     )
 
 
-def _has_work(now: datetime) -> sa.ColumnElement[bool]:
-    """Something can be done here now: a turn, an owed row, or a reaction."""
-    this = conversations.c.id
+def _has_work(now: datetime, *accounts: AccountId) -> sa.ColumnElement[bool]:
+    """Something can be done there now: a turn, an owed row, or a reaction.
+
+    Begins with the open rows, of which there are few, rather than with every conversation.
+    """
 
     def due(column: sa.ColumnElement[datetime | None]) -> sa.ColumnElement[bool]:
         return sa.or_(column.is_(None), column <= now)
 
-    open_turn = sa.exists().where(
-        turns.c.conversation == this,
-        turns.c.state.in_(("queued", "running")),
+    # The partial indexes serve only a condition written word for word as theirs.
+    open_turns = sa.select(turns.c.conversation).where(
+        sa.text("turns.state IN ('queued', 'running', 'answered')"),
+        turns.c.account.in_(accounts),
+        turns.c.state != sa.literal("answered"),
         due(turns.c.not_before),
     )
-    open_delivery = sa.exists().where(
-        deliveries.c.conversation == this,
-        deliveries.c.state.in_(("pending", "sending", "unknown")),
+    open_deliveries = sa.select(deliveries.c.conversation).where(
+        sa.text("deliveries.state IN ('pending', 'sending', 'unknown')"),
+        deliveries.c.account.in_(accounts),
         due(deliveries.c.not_before),
     )
-    reaction = sa.exists().where(
-        turns.c.conversation == this,
-        streams.c.turn_id == turns.c.id,
-        streams.c.reaction_due_at <= now,
+    reactions = (
+        sa.select(turns.c.conversation)
+        .join(streams, streams.c.turn_id == turns.c.id)
+        .where(streams.c.account.in_(accounts), streams.c.reaction_due_at <= now)
     )
-    return sa.or_(open_turn, open_delivery, reaction)
+    return conversations.c.id.in_(sa.union_all(open_turns, open_deliveries, reactions))
 
 
 def _is_unowned(now: datetime, call: timedelta) -> sa.ColumnElement[bool]:
@@ -195,7 +200,9 @@ def _is_claimable(
     accounts: Collection[AccountId], now: datetime, call: timedelta
 ) -> sa.ColumnElement[bool]:
     return sa.and_(
-        conversations.c.account.in_(list(accounts)), _is_unowned(now, call), _has_work(now)
+        conversations.c.account.in_(list(accounts)),
+        _is_unowned(now, call),
+        _has_work(now, *accounts),
     )
 
 
@@ -269,11 +276,11 @@ async def release(tx: Transaction, ownership: Ownership) -> None:
     await _set(tx, ownership.conversation, lease_owner=None, lease_proof=None, lease_until=None)
 
 
-async def is_idle(tx: Transaction, conversation: ConversationId) -> bool:
+async def is_idle(tx: Transaction, conversation: Conversation) -> bool:
     """Whether nothing can be done here now."""
-    now = await tx.now()
+    work = _has_work(await tx.now(), conversation.ref.account)
     result = await tx.execute(
-        sa.select(sa.literal(1)).where(conversations.c.id == conversation, _has_work(now))
+        sa.select(sa.literal(1)).where(conversations.c.id == conversation.id, work)
     )
     return result.one_or_none() is None
 

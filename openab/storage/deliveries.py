@@ -27,7 +27,8 @@ from openab.storage.transitions import transition
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_OPEN = ("pending", "sending", "unknown")
+#: The partial index serves only a condition written word for word as its own.
+_IS_OPEN = sa.text("deliveries.state IN ('pending', 'sending', 'unknown')")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +127,7 @@ async def get(tx: Transaction, delivery: DeliveryId | str) -> Delivery | None:
 
 async def head(tx: Transaction, conversation: ConversationId) -> Delivery | None:
     """The first open row here: nothing behind it is sent before it is settled."""
-    result = await tx.execute(
-        sa.select(deliveries)
-        .where(deliveries.c.conversation == conversation, deliveries.c.state.in_(_OPEN))
-        .order_by(deliveries.c.ordinal, deliveries.c.created_at)
-        .limit(1)
-    )
+    result = await tx.execute(_open_here(conversation).limit(1))
     row = result.one_or_none()
     return _delivery(row) if row else None
 
@@ -162,21 +158,23 @@ async def of_turn(tx: Transaction, turn: TurnId) -> list[Delivery]:
 
 async def open_of(tx: Transaction, conversation: ConversationId) -> list[Delivery]:
     """The open rows of a conversation, in order."""
-    result = await tx.execute(
+    result = await tx.execute(_open_here(conversation))
+    return [_delivery(row) for row in result]
+
+
+def _open_here(conversation: ConversationId) -> sa.Select[Any]:
+    return (
         sa.select(deliveries)
-        .where(deliveries.c.conversation == conversation, deliveries.c.state.in_(_OPEN))
+        .where(deliveries.c.conversation == conversation, _IS_OPEN)
         .order_by(deliveries.c.ordinal, deliveries.c.created_at)
     )
-    return [_delivery(row) for row in result]
 
 
 async def by_nonce(tx: Transaction, account: AccountId, nonce: str) -> Delivery | None:
     """The delivery that carries this nonce: our own echo names it."""
-    result = await tx.execute(
-        sa.select(deliveries).where(deliveries.c.account == account, deliveries.c.nonce == nonce)
-    )
-    row = result.one_or_none()
-    return _delivery(row) if row else None
+    # `owe` makes the nonce of the row's id, and the id has an index.
+    found = await get(tx, nonce)
+    return found if found and found.account == account and found.nonce == nonce else None
 
 
 async def postpone(tx: Transaction, delivery: DeliveryId, until: datetime) -> None:
@@ -187,11 +185,11 @@ async def postpone(tx: Transaction, delivery: DeliveryId, until: datetime) -> No
 
 
 async def note_platform_id(tx: Transaction, delivery: DeliveryId, message: PlatformId) -> None:
-    """The network showed us the message of a create; its state follows when its owner looks."""
+    """The network showed us the message of a create: its owner settles it now, not later."""
     await tx.execute(
         sa.update(deliveries)
         .where(deliveries.c.id == delivery, deliveries.c.platform_id.is_(None))
-        .values(platform_id=message)
+        .values(platform_id=message, not_before=None)
     )
 
 
@@ -216,7 +214,7 @@ async def listed(
     """Deliveries for people, the newest first."""
     query = sa.select(deliveries).order_by(deliveries.c.created_at.desc()).limit(limit)
     if only_open:
-        query = query.where(deliveries.c.state.in_(_OPEN))
+        query = query.where(_IS_OPEN)
     result = await tx.execute(query)
     return [dict(row) for row in result.mappings()]
 

@@ -57,6 +57,17 @@ async def add(tx: Transaction, entry: Entry) -> bool:
     return bool(result.rowcount == 1)
 
 
+async def name_turn(
+    tx: Transaction, account: AccountId, kind: str, event_key: str, turn: TurnId
+) -> None:
+    """The event that was just added became this turn."""
+    await tx.execute(
+        sa.update(inbox)
+        .where(inbox.c.account == account, inbox.c.kind == kind, inbox.c.event_key == event_key)
+        .values(turn_id=turn)
+    )
+
+
 async def get(tx: Transaction, account: AccountId, kind: str, event_key: str) -> Entry | None:
     """What became of an event; None: it was never seen."""
     result = await tx.execute(

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
 
 from openab.domain.ids import AcpSessionId, ConversationId, Incarnation, SessionKey
 from openab.storage.conversations import Conversation
@@ -34,18 +35,17 @@ async def ensure(
     if found:
         return found
     now = await tx.now()
-    await tx.execute(
-        sa.insert(sessions).values(
-            session_key=key,
-            channel=conversation.ref.channel,
-            account=conversation.ref.account,
-            conversation=conversation.id,
-            agent=agent,
-            working_dir=working_dir,
-            created_at=now,
-            last_activity_at=now,
-        )
+    statement = postgresql.insert(sessions).values(
+        session_key=key,
+        channel=conversation.ref.channel,
+        account=conversation.ref.account,
+        conversation=conversation.id,
+        agent=agent,
+        working_dir=working_dir,
+        created_at=now,
+        last_activity_at=now,
     )
+    await tx.execute(statement.on_conflict_do_nothing())
     made = await get(tx, key)
     assert made is not None
     return made

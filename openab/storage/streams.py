@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
 
 from openab.domain.ids import AccountId, ConversationId, MessageRef, PlatformId, TurnId
 from openab.storage.engine import Transaction
@@ -46,17 +47,14 @@ class Reactions:
 
 async def ensure(tx: Transaction, turn: TurnId, account: AccountId, phase: str) -> None:
     """A turn's stream row; doing it twice changes nothing."""
-    known = await tx.execute(sa.select(sa.literal(1)).where(streams.c.turn_id == turn))
-    if known.one_or_none() is None:
-        await tx.execute(
-            sa.insert(streams).values(
-                turn_id=turn, account=account, phase=phase, tools=[], reactions_shown=[]
-            )
-        )
+    statement = postgresql.insert(streams).values(
+        turn_id=turn, account=account, phase=phase, tools=[], reactions_shown=[]
+    )
+    await tx.execute(statement.on_conflict_do_nothing())
 
 
 async def advance(tx: Transaction, steps: Sequence[Progress]) -> None:
-    """Append the segments and move the positions of many turns at once."""
+    """Append the segments and move the positions of many turns at once; twice is harmless."""
     now = await tx.now()
     segments = [
         {
@@ -69,7 +67,7 @@ async def advance(tx: Transaction, steps: Sequence[Progress]) -> None:
         for segment in step.segments
     ]
     if segments:
-        await tx.execute(sa.insert(stream_segments), segments)
+        await tx.execute(_segment_insert(), segments)
     await tx.execute(
         sa.update(streams)
         .where(streams.c.turn_id == sa.bindparam("b_turn"))
@@ -90,6 +88,14 @@ async def advance(tx: Transaction, steps: Sequence[Progress]) -> None:
             }
             for step in steps
         ],
+    )
+
+
+def _segment_insert() -> sa.Executable:
+    # A commit of unknown outcome is repeated with what came since, under the same numbers.
+    statement = postgresql.insert(stream_segments)
+    return statement.on_conflict_do_update(
+        index_elements=["turn_id", "n"], set_={"text": statement.excluded.text}
     )
 
 

@@ -16,7 +16,7 @@ from openab.domain.ids import (
     SessionKey,
     TurnId,
 )
-from openab.domain.turn import LIFECYCLE, Outcome, TurnEvent, TurnSource, TurnState
+from openab.domain.turn import LIFECYCLE, Ended, Outcome, TurnEvent, TurnSource, TurnState
 from openab.storage.engine import Transaction
 from openab.storage.ids import new_id
 from openab.storage.schema import turn_log, turns
@@ -132,6 +132,13 @@ async def get(tx: Transaction, turn: TurnId) -> Turn | None:
     return _turn(row) if row else None
 
 
+async def locked(tx: Transaction, turn: TurnId) -> Turn | None:
+    """The same, and nobody else can change it before this transaction ends."""
+    result = await tx.execute(sa.select(turns).where(turns.c.id == turn).with_for_update())
+    row = result.one_or_none()
+    return _turn(row) if row else None
+
+
 async def open_of(tx: Transaction, conversation: ConversationId) -> list[Turn]:
     """The queued and running turns here, in the order in which they run."""
     result = await tx.execute(
@@ -145,15 +152,24 @@ async def open_of(tx: Transaction, conversation: ConversationId) -> list[Turn]:
 async def record(tx: Transaction, turn: Turn, event: TurnEvent, **values: object) -> TurnState:
     """Apply an event of the lifecycle: the only way a turn's state changes; logs it, too."""
     after = await transition(tx, turns, turn.id, LIFECYCLE, turn.state, event, **values)
-    name = type(event).__name__
-    outcome = getattr(event, "outcome", None)
-    await log(tx, turn.id, _LOGGED.get(name) or _ENDED[outcome], {"state": after.value})
+    word = _ENDED[event.outcome] if isinstance(event, Ended) else _LOGGED[type(event).__name__]
+    await log(tx, turn.id, word, {"state": after.value})
     return after
 
 
-async def postpone(tx: Transaction, turn: TurnId, until: datetime | None) -> None:
-    """A queued turn may not start before `until`."""
-    await tx.execute(sa.update(turns).where(turns.c.id == turn).values(not_before=until))
+async def postpone(
+    tx: Transaction, conversation: ConversationId, thread_delivery: str, until: datetime
+) -> None:
+    """The queued turns here that wait for this thread do not start before `until`."""
+    await tx.execute(
+        sa.update(turns)
+        .where(
+            turns.c.conversation == conversation,
+            turns.c.thread_delivery == thread_delivery,
+            turns.c.state == TurnState.QUEUED,
+        )
+        .values(not_before=until)
+    )
 
 
 async def request_cancel(tx: Transaction, turn: TurnId, by: str) -> bool:

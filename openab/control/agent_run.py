@@ -1,0 +1,180 @@
+"""What a turn asks of its agent: open, prompt, follow to the end, and pass cancels and answers on."""
+
+import asyncio
+
+import structlog
+
+from openab.control.permissions import Questions
+from openab.control.persist import persist
+from openab.control.prompts import content, transcript_preamble
+from openab.control.retire import owe_notice
+from openab.control.services import Services
+from openab.control.stream_log import StreamRecord
+from openab.domain.agent_events import (
+    AgentEvent,
+    AgentFailure,
+    EndKind,
+    FailureKind,
+    HostNotice,
+    PermissionAsked,
+    PermissionSettled,
+    PromptEnded,
+)
+from openab.domain.errors import LeaseLost, Rejected
+from openab.ports.agent import (
+    AgentRefused,
+    AgentSession,
+    AgentUnavailable,
+    Opened,
+    OpenedBy,
+    Prompt,
+    PromptLost,
+    SessionBusy,
+    StaleEpoch,
+)
+from openab.ports.feed import Phase, TurnFeed
+from openab.ports.tasks import end, spawn
+from openab.storage import conversations, sessions, turns
+from openab.storage.conversations import Ownership
+from openab.storage.sessions import Session
+from openab.storage.turns import Turn
+from openab.text import notices
+
+log = structlog.get_logger()
+
+
+class AgentRun:
+    """One prompt to one end. An agent's failure is a way to end; only a lost lease is raised."""
+
+    def __init__(
+        self,
+        services: Services,
+        ownership: Ownership,
+        turn: Turn,
+        session: Session,
+        cancelled: asyncio.Event,
+    ) -> None:
+        self._services = services
+        self._ownership = ownership
+        self._turn = turn
+        self._session = session
+        self._cancelled = cancelled
+        self._name = AgentSession(
+            services.database.id, session.key, session.generation, session.epoch
+        )
+        self._questions = Questions(services, ownership, turn)
+        #: Told in front of the answer.
+        self.preface = ""
+
+    async def work(self, record: StreamRecord, feed: TurnFeed) -> PromptEnded:
+        """From the session's opening to the end of the turn. Raises LeaseLost."""
+        try:
+            return await self._work(record, feed)
+        except (AgentRefused, AgentUnavailable) as error:
+            return PromptEnded(EndKind.FAILED, failure=error.failure)
+        except SessionBusy as error:
+            failure = AgentFailure(FailureKind.ERROR, str(error))
+            return PromptEnded(EndKind.FAILED, failure=failure)
+        except (StaleEpoch, PromptLost) as error:
+            # Another owner commands the session, or the host is being stopped.
+            raise LeaseLost(str(error)) from error
+
+    async def answer(self, number: int, choice: int) -> bool:
+        """Somebody who may has answered a permission question; False: it is not open any more."""
+        return await self._questions.answer(self._name, number, choice)
+
+    async def close(self) -> None:
+        """End the agent that nobody follows any more."""
+        try:
+            await self._services.agents.close(self._name)
+        except Rejected as error:
+            log.info("agent_not_closed", turn_id=self._turn.id, told=str(error))
+
+    async def _work(self, record: StreamRecord, feed: TurnFeed) -> PromptEnded:
+        services, turn = self._services, self._turn
+        opened = await self._open()
+        if opened is None:
+            return PromptEnded(EndKind.CANCELLED)
+        preamble = await persist("agent session", lambda: self._remember(opened))
+        blocks = content(turn.batch, preamble)
+        incarnation = services.agents.incarnation
+        prompt = Prompt(turn.id, turn.attempt, turn.step, incarnation, blocks)
+        await services.agents.prompt(self._name, prompt)
+        feed.phase(Phase.WORKING)
+        record.phase = "working"
+        services.signals.tell("agent_prompted")
+        return await self._follow(record, feed)
+
+    async def _open(self) -> Opened | None:
+        """The agent, ready to be prompted; None if the turn was cancelled meanwhile."""
+        spec, known = self._services.settings.agent(), self._session.acp_session_id
+        opening = spawn(
+            f"open {self._session.key}", self._services.agents.open(self._name, spec, known)
+        )
+        waiting = spawn(f"cancel {self._turn.id}", self._cancelled.wait())
+        try:
+            await asyncio.wait({opening, waiting}, return_when=asyncio.FIRST_COMPLETED)
+            return await opening if opening.done() else None
+        finally:
+            await end(waiting)
+            if not opening.done():
+                await end(opening)
+
+    async def _remember(self, opened: Opened) -> str:
+        """Keep the agent's session id; returns the preamble for an agent that lost its memory."""
+        session = self._session
+        async with self._services.database.transaction() as tx:
+            await conversations.lock(tx, self._ownership)
+            await sessions.remember_agent(tx, session.key, opened.acp_session_id)
+            detail = {"by": opened.by.value, "replayed": opened.replayed}
+            await turns.log(tx, self._turn.id, "session_opened", detail)
+            if opened.by is not OpenedBy.NEW or session.acp_session_id is None:
+                return ""
+            entries = await turns.transcript(tx, session.key)
+        self.preface = notices.context_lost()
+        log.warning("session_context_lost", session=session.key, turn_id=self._turn.id)
+        return transcript_preamble(entries)
+
+    async def _follow(self, record: StreamRecord, feed: TurnFeed) -> PromptEnded:
+        """Take the turn's events until its end; pass a cancel on, once."""
+        canceller = spawn(f"cancel {self._turn.id}", self._pass_cancel_on(feed))
+        try:
+            async for numbered in self._services.agents.events(self._turn.id, 0):
+                record.take(numbered)
+                feed.event(numbered.event)
+                if isinstance(numbered.event, PromptEnded):
+                    return numbered.event
+                await self._tell(numbered.event, feed)
+        finally:
+            await end(canceller)
+        raise RuntimeError("the agent's events ended without an end")
+
+    async def _pass_cancel_on(self, feed: TurnFeed) -> None:
+        await self._cancelled.wait()
+        feed.phase(Phase.CANCELLING)
+        try:
+            await self._services.agents.cancel(self._name, self._turn.id)
+        except Rejected as error:
+            # Whoever commands the session now has its end, too.
+            log.info("cancel_not_passed_on", turn_id=self._turn.id, told=str(error))
+
+    async def _tell(self, event: AgentEvent, feed: TurnFeed) -> None:
+        """What people must be told by a message of its own."""
+        if isinstance(event, HostNotice):
+            await persist("host notice", lambda: self._owe_notice(event))
+        elif isinstance(event, PermissionAsked):
+            await self._questions.ask(event)
+        elif isinstance(event, PermissionSettled):
+            await self._questions.settle(event)
+        else:
+            return
+        if not self._cancelled.is_set():
+            waits = self._questions.is_any_open
+            feed.phase(Phase.WAITING_PERMISSION if waits else Phase.WORKING)
+        self._services.signals.tell("notice_owed")
+
+    async def _owe_notice(self, event: HostNotice) -> None:
+        async with self._services.database.transaction() as tx:
+            await conversations.lock(tx, self._ownership)
+            key = f"turn:{self._turn.id}:{event.code}:v1"
+            await owe_notice(tx, self._turn, key, notices.host_notice(event))

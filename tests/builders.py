@@ -1,0 +1,165 @@
+"""Builders: values as tests need them; only what matters in a test is named there."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from openab.control.settings import ReactionSettings, Settings
+from openab.domain.delivery import DeliveryKind, Purpose
+from openab.domain.gates import GatePolicy
+from openab.domain.ids import (
+    AccountId,
+    ChannelName,
+    ConversationRef,
+    DeliveryId,
+    MessageRef,
+    PlatformId,
+    TurnId,
+    WorkerId,
+)
+from openab.domain.message import Author, AuthorKind, InboundMessage, Place
+from openab.domain.outbound import MessageBody
+from openab.ports.agent import AgentSpec
+from openab.storage import conversations, deliveries, sessions, turns
+from openab.storage.conversations import Conversation, Ownership
+from openab.storage.deliveries import Owed
+from openab.storage.engine import Database, Transaction
+from openab.storage.turns import Arrival, NewTurn
+
+CHANNEL = ChannelName("discord")
+ACCOUNT = AccountId("900")
+HOME = PlatformId("77")
+ASKER = PlatformId("31")
+SENT_AT = datetime(2026, 7, 1, 12, 0, tzinfo=UTC)
+
+
+def a_ref(conversation: str = HOME, parent: str | None = None) -> ConversationRef:
+    """A conversation of our account."""
+    return ConversationRef(
+        CHANNEL, ACCOUNT, PlatformId(conversation), PlatformId(parent) if parent else None
+    )
+
+
+def an_author(author: str = ASKER, kind: AuthorKind = AuthorKind.HUMAN) -> Author:
+    """Somebody who speaks."""
+    return Author(PlatformId(author), f"name-{author}", f"Name {author}", kind)
+
+
+def a_message(
+    text: str = "<@900> build it",
+    *,
+    message_id: str = "1000",
+    ref: ConversationRef | None = None,
+    place: Place = Place.CHANNEL,
+    author: Author | None = None,
+    mentions: tuple[str, ...] = ("900",),
+) -> InboundMessage:
+    """A message as the channel reports it; it mentions us unless told otherwise."""
+    return InboundMessage(
+        conversation=ref or a_ref(),
+        place=place,
+        message_id=PlatformId(message_id),
+        author=author or an_author(),
+        text=text,
+        sent_at=SENT_AT,
+        mentioned_users=frozenset(map(PlatformId, mentions)),
+    )
+
+
+def a_spec(command: str = "agent", permission_mode: str = "auto") -> AgentSpec:
+    """An agent."""
+    return AgentSpec("agent", command, (), "/tmp", {}, permission_mode=permission_mode)
+
+
+def some_settings(**changes: object) -> Settings:
+    """Settings for one account, quick enough for a test."""
+    made = Settings(
+        channel=CHANNEL,
+        account=ACCOUNT,
+        worker=WorkerId("worker-1"),
+        proof="proof-1",
+        policy=lambda: GatePolicy(ACCOUNT),
+        agent=a_spec,
+        mode=lambda _ref, _has_other_bot: "stream",
+        operators=lambda: frozenset({"1"}),
+        reactions=ReactionSettings(pace=timedelta(0)),
+        call=timedelta(seconds=0.2),
+        drain=timedelta(seconds=0.2),
+        poll=timedelta(seconds=0.02),
+        commit_every=timedelta(seconds=0.02),
+    )
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+async def a_conversation(
+    tx: Transaction, conversation: str = HOME, parent: str | None = None
+) -> Conversation:
+    """A conversation's row: a thread if it has a parent."""
+    place = Place.THREAD if parent else Place.CHANNEL
+    return await conversations.ensure(tx, a_ref(conversation, parent), place)
+
+
+async def a_turn(
+    tx: Transaction, where: Conversation, message: str = "1000", text: str = "build it"
+) -> TurnId:
+    """A queued turn."""
+    session = await sessions.ensure(tx, where, agent="agent", working_dir="/tmp")
+    new = NewTurn(
+        account=ACCOUNT,
+        conversation=where.id,
+        session_key=session.key,
+        seq=await conversations.take_seq(tx, where.id),
+        order_key=int(message),
+        idempotency_key=f"message:{ACCOUNT}:{message}",
+        arrival=Arrival({"sender_id": ASKER}, text),
+        requester_id=ASKER,
+        requester_name="Ann",
+        requester_is_bot=False,
+        trigger=MessageRef(where.ref.conversation_id, PlatformId(message)),
+    )
+    return await turns.enqueue(tx, new)
+
+
+async def a_delivery(
+    tx: Transaction, where: Conversation, key: str = "k:v1", text: str = "hello", **changes: object
+) -> DeliveryId:
+    """An owed row: a create of a notice unless told otherwise."""
+    owed = Owed(
+        account=ACCOUNT,
+        conversation=where.id,
+        key=key,
+        kind=DeliveryKind.CREATE,
+        purpose=Purpose.NOTICE,
+        body=MessageBody(text),
+        seq=await conversations.take_seq(tx, where.id),
+    )
+    made = await deliveries.owe(tx, replace(owed, **changes))  # type: ignore[arg-type]
+    assert made is not None
+    return made
+
+
+async def a_claim(
+    database: Database, worker: str = "worker-1", limit: int = 50
+) -> list[tuple[Conversation, Ownership]]:
+    """Claim what can be claimed, as the dispatcher does."""
+    async with database.transaction() as tx:
+        return await conversations.claim(
+            tx,
+            [ACCOUNT],
+            WorkerId(worker),
+            "proof",
+            lease=timedelta(seconds=15),
+            call=timedelta(seconds=5),
+            limit=limit,
+        )
+
+
+class Offset:
+    """The movable part of the database's clock."""
+
+    def __init__(self, database: Database) -> None:
+        self.value = timedelta(0)
+        database.offset = lambda: self.value
+
+    def pass_by(self, seconds: float) -> None:
+        """So much time goes by at once."""
+        self.value += timedelta(seconds=seconds)
