@@ -1,11 +1,29 @@
 """The stage that acceptance tests play on."""
 
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
-from tests.acceptance.stage import Stage, open_stage
+from tests import leaks, loopback
+from tests.acceptance.stage import Stage, open_stage, shared_pids
+
+
+@pytest.fixture(autouse=True)
+def _leaves_nothing_behind() -> Iterator[None]:
+    """As everywhere, but agents may stay that a broker shared by a module keeps for later."""
+    loopback.refused.clear()
+    children, threads = leaks.children(), set(threading.enumerate())
+    yield
+    left = leaks.children_left(children + _kept()) + leaks.threads_left(threads)
+    assert not left, f"the test left something running: {left}"
+    assert not loopback.refused, f"the test tried to leave this machine: {loopback.refused}"
+
+
+def _kept() -> list[psutil.Process]:
+    return [child for pid in shared_pids for child in psutil.Process(pid).children(recursive=True)]
 
 
 @pytest.fixture

@@ -5,20 +5,24 @@ import contextlib
 import json
 import os
 import signal
+import sqlite3
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 
-from openab.simulator.discord import Bot, LoopbackDiscord
+from openab.simulator.discord import Bot, LoopbackDiscord, Person
 from openab.simulator.discord.records import Message
+from tests.acceptance import audit
 
 START_SECONDS = 40.0
 _STOP_SECONDS = 40.0
+#: The brokers that several tests share: what they started is not left behind by any one of them.
+shared_pids: set[int] = set()
 
 
 @dataclass
@@ -104,6 +108,48 @@ class Broker:
                 await asyncio.sleep(0.02)
 
     @property
+    def pid(self) -> int:
+        """Its process."""
+        assert self.process
+        return self.process.pid
+
+    def rows(self, statement: str, *values: object) -> list[dict[str, Any]]:
+        """What its SQLite file says, read from outside."""
+        address = f"file:{self.home / 'openab.db'}?mode=ro"
+        with closing(sqlite3.connect(address, uri=True)) as opened:
+            opened.row_factory = sqlite3.Row
+            return [dict(row) for row in opened.execute(statement, values)]
+
+    def turn(self, trigger: Message) -> dict[str, Any]:
+        """The turn of this trigger, as its own account sees it."""
+        found = self.rows(
+            "SELECT * FROM turns WHERE trigger_message_id = ? AND account = ?",
+            trigger.id,
+            self.bot.id,
+        )
+        assert len(found) == 1, f"{len(found)} turns of one trigger"
+        return found[0]
+
+    async def turn_is(self, trigger: Message, state: str, seconds: float = 15.0) -> dict[str, Any]:
+        """Wait until the trigger's turn has this state."""
+        async with asyncio.timeout(seconds):
+            while True:
+                turn = self.turn(trigger)
+                if turn["state"] == state:
+                    return turn
+                # A row of another process: there is no signal to wait for.
+                await asyncio.sleep(0.05)
+
+    @property
+    def prompts(self) -> list[str]:
+        """The prompts its agents received, in order."""
+        return [
+            json.dumps(line["message"], ensure_ascii=False)
+            for line in self.agent_lines
+            if line["event"] == "in" and line["message"].get("method") == "session/prompt"
+        ]
+
+    @property
     def http_address(self) -> str:
         """Where its pages are served, by its newest log line about it."""
         lines = [line for line in self.log if line["event"] == "http_listening"]
@@ -127,6 +173,20 @@ class Stage:
         self.channel = discord.add_channel("general").id
         self.ann = discord.add_person("ann")
         self.brokers: list[Broker] = []
+
+    @property
+    def people(self) -> set[str]:
+        """The ids of every human of this world."""
+        users = self.discord.world.users.values()
+        return {one.id for one in users if not one.is_bot}
+
+    def room(self, name: str = "room") -> str:
+        """Another channel, for a test that wants no neighbours."""
+        return self.discord.add_channel(name).id
+
+    def person(self, name: str = "bob") -> Person:
+        """Another human."""
+        return self.discord.add_person(name)
 
     def broker(
         self,
@@ -203,6 +263,28 @@ class Stage:
         """The presentation messages that stand in a thread now."""
         return [one for one in self.discord.messages(thread) if one.content.startswith("-# ")]
 
+    async def live(self, thread: str, holding: str, seconds: float = 20.0) -> Message:
+        """Wait for a presentation message that shows this text."""
+
+        def fits(message: Message) -> bool:
+            return message.content.startswith("-# ") and holding in message.content
+
+        return await self.discord.wait_message(thread, fits, seconds)
+
+    def finals(self, thread: str, broker: Broker) -> list[Message]:
+        """The bot's messages that stand in a thread now and are no presentation messages."""
+        return [
+            one
+            for one in self.discord.messages(thread)
+            if one.author.id == broker.bot.id and not one.content.startswith("-# ")
+        ]
+
+    def verify(self) -> None:
+        """What holds for every message and every log line, whatever the test was about."""
+        audit.check_bodies(self.discord, self.people)
+        for broker in self.brokers:
+            audit.check_log(broker.log_file.read_text(), broker.bot.token)
+
     async def close(self) -> None:
         """End every process that still runs."""
         for broker in self.brokers:
@@ -215,10 +297,28 @@ class Stage:
 
 @asynccontextmanager
 async def open_stage(folder: Path) -> AsyncIterator[Stage]:
-    """A stage that leaves no process behind."""
+    """A stage that leaves no process behind, and nothing that must never be said."""
     async with LoopbackDiscord() as discord:
         stage = Stage(discord, folder)
         try:
             yield stage
+            stage.verify()
         finally:
             await stage.close()
+
+
+@asynccontextmanager
+async def shared_broker(
+    folder: Path, *, discord: str = "", more: str = "", agent_args: Sequence[str] = ()
+) -> AsyncIterator[tuple[Stage, Broker]]:
+    """A stage with one running broker, for all the tests of a module."""
+    async with open_stage(folder) as stage:
+        broker = stage.broker(discord=discord, more=more, agent_args=agent_args)
+        await broker.start()
+        pid = broker.pid
+        shared_pids.add(pid)
+        try:
+            yield stage, broker
+            assert await broker.stop() == 0
+        finally:
+            shared_pids.discard(pid)

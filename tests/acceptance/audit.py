@@ -1,0 +1,57 @@
+"""What is looked for in everything a broker sent, showed and logged."""
+
+import json
+import re
+from collections.abc import Collection
+from datetime import datetime
+from itertools import pairwise
+
+from openab.simulator.discord import LoopbackDiscord, Message
+
+#: Written anew on purpose: a mistake in the product's own pattern must not hide itself.
+_MENTION = re.compile(r"<@[!&]?\d+>|@(?:everyone|here)")
+_LEVELS = {"debug", "info", "warning", "error", "critical"}
+
+
+def check_bodies(discord: LoopbackDiscord, people: Collection[str]) -> None:
+    """Every body with shown text says whom it may mention: nobody, or a human it answers."""
+    for request, body in discord.journal.content_bodies():
+        allowed = body.get("allowed_mentions")
+        told = f"{request.method} {request.path}: {allowed} {body['content'][:120]!r}"
+        assert isinstance(allowed, dict), f"no allowed_mentions: {told}"
+        assert allowed.get("parse") == [], f"something is parsed: {told}"
+        assert not allowed.get("roles"), f"a role is allowed: {told}"
+        users = set(allowed.get("users") or ())
+        assert users <= set(people), f"somebody else is allowed: {told}"
+        live = set(_MENTION.findall(body["content"])) - {f"<@{user}>" for user in users}
+        assert not live, f"live mentions {live}: {told}"
+
+
+def check_log(text: str, token: str) -> None:
+    """Every line is one JSON object with an event and a level, and the token is in none."""
+    assert token not in text, "the token was logged"
+    for line in text.splitlines():
+        entry = json.loads(line)
+        assert entry["event"], line
+        assert entry["level"] in _LEVELS, line
+
+
+def shown_changes(message: Message, until: datetime | None = None) -> list[datetime]:
+    """When people saw this message become another, its posting first."""
+    changes = [(message.created_at, message.contents[0])]
+    for edit in message.edits:
+        if edit.content != changes[-1][1] and (until is None or edit.at <= until):
+            changes.append((edit.at, edit.content))
+    return [at for at, _ in changes]
+
+
+def longest_gap(moments: list[datetime]) -> float:
+    """The longest span between two neighbours, in seconds."""
+    ordered = sorted(moments)
+    pairs = pairwise(ordered)
+    return max(((later - earlier).total_seconds() for earlier, later in pairs), default=0.0)
+
+
+def fences_are_balanced(text: str) -> bool:
+    """Whether every code fence that a message opens is closed in it."""
+    return sum(line.startswith("```") for line in text.split("\n")) % 2 == 0

@@ -1,0 +1,117 @@
+"""How a turn ends when something goes wrong: told clearly, with the text so far, nothing left over."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from openab.simulator.discord import commit_then, hang, refuse, server_error
+from openab.simulator.discord.faults import RestFault
+from tests.acceptance.stage import Broker, Stage, shared_broker
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("endings")]
+
+Scene = tuple[Stage, Broker]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def scene(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Scene]:
+    more = "[presentation]\nedit_interval_ms = 300\nheartbeat_seconds = 2\n"
+    more += "[pool]\nprompt_hard_timeout_secs = 6\n[cluster]\ncall_seconds = 2\n"
+    async with shared_broker(tmp_path_factory.mktemp("endings"), more=more) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("steps", "told"),
+    [
+        ("[[fail=-32603:the model is overloaded]]", "the model is overloaded"),
+        ("[[exit=3]]", "exit code 3"),
+        ("[[crash]]", "signal 9"),
+        ("[[hang]]", "ran too long"),
+    ],
+    ids=["error", "exit", "crash", "hard time-out"],
+)
+async def test_a_turn_that_fails_says_why_and_keeps_its_text(
+    scene: Scene, steps: str, told: str
+) -> None:
+    stage, sol = scene
+    asked = await stage.ask(sol, f"[[say=as far as I came ]]{steps}", stage.room())
+    answer = await stage.answer(asked.id, sol, told, 40)
+    await stage.settled(asked, "😱")
+    assert "as far as I came" in answer.content
+    assert stage.placeholders(asked.id) == []
+    assert (await sol.turn_is(asked, "failed"))["outcome"] == "failed"
+
+
+async def test_the_session_of_a_crashed_agent_goes_on(scene: Scene) -> None:
+    stage, sol = scene
+    asked = await stage.ask(sol, "[[say=the first ]][[crash]]", stage.room())
+    await stage.answer(asked.id, sol, "signal 9", 40)
+    again = await stage.ann.say(asked.id, "[[recall]]")
+    answer = await stage.answer(asked.id, sol, "I remember 1 prompts")
+    await stage.settled(again)
+    assert "starts anew" not in answer.content
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [server_error(503), refuse(50001), hang(30.0, "after"), commit_then(502), refuse(10008)],
+    ids=["503", "forbidden", "hang", "commit then 502", "message gone"],
+)
+async def test_edits_that_go_wrong_never_spoil_the_final(scene: Scene, fault: RestFault) -> None:
+    stage, sol = scene
+    room = stage.room()
+    asked = await stage.ask(sol, "[[delay=0.05]] [[words=80]] [[say=the very end]]", room)
+    rule = stage.discord.faults.add(
+        fault,
+        route="edit_message",
+        when=lambda request: request.channel_id == asked.id,
+        times=-1,
+    )
+    await rule.wait_hits(1, 30)
+    answer = await stage.answer(asked.id, sol, "the very end", 40)
+    await stage.settled(asked)
+    rule.release()
+    await sol.turn_is(asked, "done")
+    finals = stage.finals(asked.id, sol)
+    assert [one.id for one in finals] == [answer.id]
+    assert answer.content.endswith("the very end")
+    assert stage.placeholders(asked.id) == []
+
+
+async def test_a_late_edit_does_not_undo_the_final(scene: Scene) -> None:
+    stage, sol = scene
+    asked = await stage.ask(sol, "[[delay=0.05]] [[words=60]] [[say=the very end]]", stage.room())
+    late = stage.discord.faults.add(
+        hang(12.0, "after"),
+        route="edit_message",
+        when=lambda request: request.channel_id == asked.id,
+    )
+    await late.wait_hits(1, 20)
+    answer = await stage.answer(asked.id, sol, "the very end", 40)
+    await stage.settled(asked)
+    late.release()
+    await stage.discord.wait_until(lambda: late.requests[0].answered_at is not None, 15)
+    assert [one.content for one in stage.finals(asked.id, sol)] == [answer.content]
+    assert answer.content.endswith("the very end")
+    assert stage.placeholders(asked.id) == []
+
+
+async def test_a_final_that_cannot_be_delivered_is_told_and_marked_failed(scene: Scene) -> None:
+    stage, sol = scene
+    room = stage.room()
+    asked = await stage.ask(sol, "[[say=a secret of mine]] [[wait=1]]", room)
+    await stage.live(asked.id, "a secret")
+    stage.discord.faults.add(
+        refuse(50013),
+        route={"create_message", "edit_message"},
+        when=lambda request: request.channel_id == asked.id,
+        times=-1,
+    )
+    told = await stage.discord.wait_message(
+        room, lambda one: "could not be delivered" in one.content, 20
+    )
+    turn = await sol.turn_is(asked, "failed")
+    assert told.author.id == sol.bot.id
+    assert "a secret of mine" in bytes(turn["raw"]).decode()
