@@ -1,5 +1,6 @@
 """What people look at: turns, sessions and deliveries as lines, and the story of one message. Reads only."""
 
+import sqlite3
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -180,9 +181,8 @@ def explained(error: Exception) -> str | None:
     """A database driver's refusal in one line without values; None: it is a bug of ours."""
     if isinstance(error, sa.exc.DatabaseError | sa.exc.InterfaceError):
         return _first_line(error.orig or error)
-    if isinstance(error, asyncpg.PostgresError | asyncpg.InterfaceError | CommandError):
-        return _first_line(error)
-    return None
+    drivers = sqlite3.Error | asyncpg.PostgresError | asyncpg.InterfaceError | CommandError
+    return _first_line(error) if isinstance(error, drivers) else None
 
 
 def _first_line(error: BaseException) -> str:

@@ -1,0 +1,174 @@
+"""`openab doctor` as a process against the loopback Discord."""
+
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from openab.app.account_lock import AccountLock
+from openab.simulator.discord import Bot, Channel, LoopbackDiscord
+from tests.commands import Ended, environment, openab
+
+
+@pytest.fixture
+async def discord() -> AsyncIterator[LoopbackDiscord]:
+    async with LoopbackDiscord() as running:
+        yield running
+
+
+class Bench:
+    """A machine with one configuration, and `doctor` on it."""
+
+    def __init__(self, folder: Path, discord: LoopbackDiscord) -> None:
+        self.folder, self.discord = folder, discord
+        self.agent_args = ["-m", "openab.simulator.agent"]
+        self.working_dir = folder
+
+    def write(self, bot: Bot, *channels: Channel, more: str = "") -> None:
+        """A configuration that keeps its token in the environment."""
+        ids = [each.id for each in channels]
+        listen = f"allowed_channels = {ids!r}" if ids else "allow_all_channels = true"
+        self.token = bot.token
+        (self.folder / "config.toml").write_text(
+            f'[discord]\nbot_token = "${{DISCORD_BOT_TOKEN}}"\n{listen}\n'
+            f'allowed_users = ["111111111111111111"]\napi_base = "{self.discord.api_base}"\n'
+            f"[agent]\ncommand = '{sys.executable}'\nargs = {self.agent_args!r}\n"
+            f"working_dir = '{self.working_dir}'\n{more}"
+        )
+
+    async def doctor(self) -> Ended:
+        """Run it to its end."""
+        repository = str(Path(__file__).parents[2])
+        more = {"DISCORD_BOT_TOKEN": self.token, "PYTHONPATH": repository}
+        return await openab("doctor", env=environment(self.folder, **more), folder=self.folder)
+
+
+@pytest.fixture
+def bench(tmp_path: Path, discord: LoopbackDiscord) -> Bench:
+    return Bench(tmp_path, discord)
+
+
+async def test_all_is_well(bench: Bench, discord: LoopbackDiscord) -> None:
+    bot, channel = discord.add_bot("sol"), discord.add_channel("dev")
+    bench.write(bot, channel)
+
+    ended = await bench.doctor()
+
+    assert ended.code == 0, ended.out + ended.err
+    assert [line[0] for line in ended.out.splitlines()[:-1]] == ["✓"] * 12
+    assert f"✓ token: it is sol ({bot.id})" in ended.out
+    assert f"✓ permissions: #dev ({channel.id}): all" in ended.out
+    assert "✓ agent: " in ended.out
+    assert "openab run brings it to" in ended.out
+    assert "database: sqlite:///" in ended.err
+    assert bot.token not in ended.out + ended.err
+    assert not (bench.folder / ".openab").exists()
+
+
+async def test_each_part_that_fails_is_named_with_its_remedy(
+    bench: Bench, discord: LoopbackDiscord
+) -> None:
+    bot = discord.add_bot("sol", message_content=False)
+    dev, secret, gone = (discord.add_channel(name) for name in ("dev", "secret", "gone"))
+    discord.deny(bot.id, dev.id, "create_public_threads", "add_reactions")
+    discord.deny(bot.id, secret.id, "view_channel")
+    discord.delete_channel(gone.id)
+    bench.agent_args += ["--mode", "not-acp"]
+    bench.write(bot, dev, secret, gone)
+
+    ended = await bench.doctor()
+
+    assert ended.code == 1
+    lines = ended.out.splitlines()
+    assert any(line.startswith("✗ agent: ") and "→" in line for line in lines)
+    assert any(
+        line.startswith("✗ message content: ") and f"applications/{bot.id}/bot" in line
+        for line in lines
+    )
+    assert any(
+        line.startswith(
+            f"✗ permissions: #dev ({dev.id}) lacks Create Public Threads, Add Reactions"
+        )
+        for line in lines
+    )
+    for channel in (secret, gone):
+        assert any(line.startswith(f"✗ permissions: channel {channel.id}") for line in lines)
+    assert lines[-1] == "14 checks, 0 to think about, 5 failed."
+
+
+async def test_an_agent_that_wants_a_login_is_told(bench: Bench, discord: LoopbackDiscord) -> None:
+    bench.agent_args += ["--mode", "auth"]
+    bench.write(discord.add_bot("sol"), discord.add_channel("dev"))
+
+    ended = await bench.doctor()
+
+    assert ended.code == 1
+    assert "→ log in to the agent once as the user that runs openab" in ended.out
+
+
+async def test_a_token_that_is_refused_and_a_discord_out_of_reach_are_told_apart(
+    bench: Bench, discord: LoopbackDiscord
+) -> None:
+    bench.write(discord.add_bot("sol"), discord.add_channel("dev"))
+    bench.token = "not.the.token"
+    refused = await bench.doctor()
+    config = bench.folder / "config.toml"
+    config.write_text(config.read_text().replace(discord.api_base, "http://127.0.0.1:1/api/v10"))
+    unreachable = await bench.doctor()
+
+    assert (refused.code, unreachable.code) == (1, 1)
+    assert "✗ token: Discord does not accept the token" in refused.out
+    assert "✗ Discord: http://127.0.0.1:1/api/v10 cannot be asked" in unreachable.out
+
+
+async def test_lists_that_let_everybody_in_and_readable_secrets_are_warnings(
+    bench: Bench, discord: LoopbackDiscord
+) -> None:
+    bot, channel = discord.add_bot("sol"), discord.add_channel("dev")
+    discord.deny(bot.id, channel.id, "add_reactions")
+    bench.write(bot)
+    config = bench.folder / "config.toml"
+    text = config.read_text().replace("${DISCORD_BOT_TOKEN}", bot.token)
+    config.write_text(text.replace('["111111111111111111"]', "[]"))
+    config.chmod(0o644)
+
+    ended = await bench.doctor()
+
+    assert ended.code == 0, ended.out
+    for told in (
+        "! secrets: a secret stands in config.toml, which others can read → chmod 600 config.toml",
+        "! people: everybody in its channels may give the agent work → list their ids",
+        "! channels: it listens in every channel that it sees",
+        f"! permissions: #dev ({channel.id}) lacks Add Reactions",
+    ):
+        assert told in ended.out
+    assert ended.out.count("an empty list means") == 0
+
+
+async def test_another_process_that_serves_the_account_is_information(
+    bench: Bench, discord: LoopbackDiscord
+) -> None:
+    bot = discord.add_bot("sol")
+    bench.write(bot, discord.add_channel("dev"))
+    (bench.folder / ".openab").mkdir(mode=0o700)
+
+    with AccountLock(bench.folder / ".openab" / "locks", "discord", bot.id):
+        ended = await bench.doctor()
+
+    assert ended.code == 0, ended.out
+    assert "✓ other processes: process" in ended.out
+    assert "already serves discord account" in ended.out
+
+
+async def test_a_configuration_that_cannot_be_used_exits_2_with_every_mistake(
+    bench: Bench, discord: LoopbackDiscord
+) -> None:
+    bench.write(discord.add_bot("sol"), more="[pool]\nmax_sessions = 0\n[discordd]\n")
+
+    ended = await bench.doctor()
+
+    assert ended.code == 2
+    assert "pool.max_sessions" in ended.err
+    assert "discordd" in ended.err
+    assert ended.out == ""

@@ -1,0 +1,184 @@
+"""`openab turns|sessions|deliveries|why|db|config` as processes."""
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from openab.storage.engine import Database
+from tests import stories
+from tests.commands import Ended, environment, openab
+
+
+@pytest.fixture
+def env(tmp_path: Path, migrated_sqlite_address: str) -> dict[str, str]:
+    path = migrated_sqlite_address.partition(":///")[2]
+    return environment(tmp_path, OPENAB_DATABASE_URL=f"sqlite:///{path}")
+
+
+@pytest.fixture
+async def told(migrated_sqlite_address: str) -> tuple[str, str]:
+    database = await Database.open(migrated_sqlite_address)
+    ids = await stories.tell(database)
+    await database.close()
+    return ids
+
+
+async def test_listings_are_tables_of_harmless_text(
+    env: dict[str, str], told: tuple[str, str], tmp_path: Path
+) -> None:
+    turns = await openab("turns", env=env, folder=tmp_path)
+    deliveries = await openab("deliveries", env=env, folder=tmp_path)
+    sessions = await openab("sessions", env=env, folder=tmp_path)
+
+    assert (turns.code, deliveries.code, sessions.code) == (0, 0, 0)
+    assert "database: sqlite:///" in turns.err
+    assert "auth_required" in turns.out
+    # Not as an escape sequence, not as half of a pair, not as colour.
+    assert "Ada \\x1b[2J\\x00\ufffd [red]" in turns.out
+    assert "forbidden: 50013 Missing Permissions" in deliveries.out
+    assert "codex-acp" in sessions.out
+    assert "\x1b" not in turns.out + deliveries.out + sessions.out
+    assert stories.SECRET_ANSWER not in turns.out + deliveries.out
+
+
+async def test_json_is_one_object_a_line_and_nothing_else(
+    env: dict[str, str], told: tuple[str, str], tmp_path: Path
+) -> None:
+    ended = await openab("turns", "--json", "--limit", "1", env=env, folder=tmp_path)
+
+    (line,) = ended.out.splitlines()
+    turn = json.loads(line)
+    assert turn["id"] in told
+    assert turn["requester_name"] == "Ada \x1b[2J\x00\ufffd [red]"
+    assert "raw" not in turn
+
+
+async def test_why_tells_what_became_of_a_message(
+    env: dict[str, str], told: tuple[str, str], tmp_path: Path
+) -> None:
+    link = f"https://discord.com/channels/1/{stories.THREAD}/{stories.ASKED}"
+
+    ended = await openab("why", link, env=env, folder=tmp_path)
+
+    assert ended.code == 0, ended.err
+    assert "turn: it started a turn (accepted)" in ended.out
+    assert f"turn {told[0]}: answered, outcome failed" in ended.out
+    assert "error: auth_required: log in \\x1b]0;first\\x07 (it wrote last: bye)" in ended.out
+    assert "turn_failed" in ended.out
+    assert f"create final 1, sent, message {stories.REPLY}" in ended.out
+    assert "create final 2, dead (forbidden: 50013 Missing Permissions)" in ended.out
+    assert "to do: log in to the agent once as the user that runs openab" in ended.out
+    assert "to do: give the bot the permission that openab doctor names" in ended.out
+    assert stories.SECRET_ANSWER not in ended.out
+
+
+async def test_why_says_what_to_do_about_an_ignored_and_an_unknown_message(
+    env: dict[str, str], told: tuple[str, str], tmp_path: Path
+) -> None:
+    ignored = await openab("why", stories.IGNORED, env=env, folder=tmp_path)
+    unknown = await openab("why", "999", env=env, folder=tmp_path)
+    own = await openab("why", stories.REPLY, env=env, folder=tmp_path)
+    waiting = await openab("why", stories.WAITING, env=env, folder=tmp_path)
+
+    assert ignored.code == 0
+    assert "ignored: in a channel the bot answers only when it is mentioned" in ignored.out
+    assert unknown.code == 1
+    assert "no account in this database has seen it" in unknown.out
+    assert (own.code, "openab sent it itself" in own.out) == (0, True)
+    assert "start it with openab run" in waiting.out
+
+
+async def test_why_as_json(env: dict[str, str], told: tuple[str, str], tmp_path: Path) -> None:
+    ended = await openab("why", "--json", stories.ASKED, env=env, folder=tmp_path)
+
+    (account,) = json.loads(ended.out)["accounts"]
+    assert (account["disposition"], account["reason"]) == ("turn", "accepted")
+    assert account["turn"]["id"] == told[0]
+    assert [each["state"] for each in account["turn"]["deliveries"]] == ["sent", "dead"]
+    assert len(account["turn"]["remedies"]) == 2
+    assert "raw" not in account["turn"]
+
+
+async def test_what_is_no_link_is_bad_usage(env: dict[str, str], tmp_path: Path) -> None:
+    ended = await openab("why", "the last one", env=env, folder=tmp_path)
+
+    assert ended.code == 2
+    assert "is no message link" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("url", "code", "said"),
+    [
+        ("sqlite:////proc/nowhere/x.db", 1, "the database is empty"),
+        ("sqlite:///{tmp}", 1, ""),
+        ("sqlite:///{tmp}/text.txt", 1, "file is not a database"),
+        ("postgres://me:hidden@127.0.0.1:1/none", 1, "ConnectionRefusedError"),
+        ("mysql://me:hidden@host/none", 2, "is not served"),
+    ],
+)
+async def test_a_database_that_cannot_be_used_is_one_clear_line(
+    url: str, code: int, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "text.txt").write_text("no database " * 100)
+    env = environment(tmp_path, OPENAB_DATABASE_URL=url.replace("{tmp}", str(tmp_path)))
+
+    for words in (("turns",), ("db", "current")):
+        if words == ("db", "current") and said == "the database is empty":
+            continue
+        ended = await openab(*words, env=env, folder=tmp_path)
+        assert (ended.code, said in ended.err) == (code, True), ended.err
+        assert "Traceback" not in ended.err
+        assert "hidden" not in ended.err
+
+
+async def test_reading_waits_for_no_writer(
+    env: dict[str, str], told: tuple[str, str], tmp_path: Path
+) -> None:
+    path = env["OPENAB_DATABASE_URL"].partition(":///")[2]
+    with closing(sqlite3.connect(path, isolation_level=None)) as writer:
+        writer.execute("BEGIN IMMEDIATE")
+        ended = await openab("turns", env=env, folder=tmp_path)
+        writer.execute("ROLLBACK")
+
+    assert ended.code == 0, ended.err
+
+
+async def test_the_database_alone_is_read_from_a_file_whose_token_is_not_set(
+    told: tuple[str, str], env: dict[str, str], tmp_path: Path
+) -> None:
+    url = env.pop("OPENAB_DATABASE_URL")
+    config = tmp_path / "config.toml"
+    config.write_text(
+        f'[discord]\nbot_token = "${{DISCORD_BOT_TOKEN}}"\n[database]\nurl = "{url}"\n'
+    )
+
+    ended = await openab("turns", "--json", env=env, folder=tmp_path)
+
+    assert len(ended.out.splitlines()) == 2, ended.err
+
+
+async def test_the_variable_beats_the_file_in_every_command(
+    told: tuple[str, str], env: dict[str, str], tmp_path: Path
+) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text('[discord]\nbot_token = "t"\n[database]\nurl = "sqlite:////not/this.db"\n')
+    wanted = env["OPENAB_DATABASE_URL"]
+
+    for words in (("turns",), ("db", "current"), ("config", "check")):
+        ended = await openab(*words, env=env, folder=tmp_path)
+        assert ended.code == 0, ended.err
+        assert wanted in ended.err + ended.out
+
+
+async def test_a_named_file_that_is_missing_is_bad_usage_everywhere(tmp_path: Path) -> None:
+    ended: list[Ended] = [
+        await openab(*words, "-c", "none.toml", env=environment(tmp_path), folder=tmp_path)
+        for words in (("turns",), ("db", "check"), ("doctor",), ("run",), ("config", "check"))
+    ]
+
+    assert [each.code for each in ended] == [2] * 5
+    assert all("none.toml" in each.err for each in ended)
+    assert "openab setup" in ended[3].err

@@ -1,0 +1,121 @@
+"""Databases with something to tell: a turn that failed, one that waits, messages that were ignored."""
+
+from openab.domain.delivery import Begun, Confirmed, DeadReason, DeliveryKind, GivenUp, Purpose
+from openab.domain.gates import Disposition
+from openab.domain.ids import (
+    AccountId,
+    ChannelName,
+    ConversationRef,
+    MessageRef,
+    PlatformId,
+    TurnId,
+    WorkerId,
+)
+from openab.domain.message import Place
+from openab.domain.outbound import MessageBody
+from openab.domain.turn import Claimed, Ended, Outcome
+from openab.storage import conversations, deliveries, inbox, sessions, turns
+from openab.storage.conversations import Conversation
+from openab.storage.deliveries import Owed
+from openab.storage.engine import Database, Transaction
+from openab.storage.inbox import Entry
+from openab.storage.turns import Arrival, NewTurn
+
+ACCOUNT = AccountId("100000000000000001")
+THREAD = PlatformId("200000000000000002")
+ASKED, WAITING, IGNORED, REPLY = (f"30000000000000000{n}" for n in range(4))
+#: A name that would clear a terminal, holds NUL and half of a surrogate pair.
+NAME = "Ada \x1b[2J\x00\ud83d [red]"
+SECRET_ANSWER = "what was answered"
+WORKER = WorkerId("1-test")
+
+
+async def tell(database: Database) -> tuple[TurnId, TurnId]:
+    """A failed turn whose second part could not be sent, one queued behind it; who is ignored."""
+    async with database.transaction() as tx:
+        ref = ConversationRef(ChannelName("discord"), ACCOUNT, THREAD)
+        where = await conversations.ensure(tx, ref, Place.THREAD)
+        session = await sessions.ensure(tx, where, agent="codex-acp", working_dir="/work")
+        failed = await _turn(tx, where, ASKED)
+        waiting = await _turn(tx, where, WAITING)
+        await _see(tx, ASKED, Disposition.TURN, "accepted", failed)
+        await _see(tx, WAITING, Disposition.TURN, "accepted", waiting)
+        await _see(tx, IGNORED, Disposition.IGNORED, "not_mentioned", None)
+        assert session.key == ref.session_key()
+    await _fail(database, where, failed)
+    return failed, waiting
+
+
+async def _turn(tx: Transaction, where: Conversation, message: str) -> TurnId:
+    return await turns.enqueue(
+        tx,
+        NewTurn(
+            account=ACCOUNT,
+            conversation=where.id,
+            session_key=where.ref.session_key(),
+            seq=await conversations.take_seq(tx, where.id),
+            order_key=int(message),
+            idempotency_key=f"message:{message}",
+            arrival=Arrival({}, "build it"),
+            requester_id=PlatformId("400000000000000004"),
+            requester_name=NAME,
+            requester_is_bot=False,
+            trigger=MessageRef(THREAD, PlatformId(message)),
+        ),
+    )
+
+
+async def _see(
+    tx: Transaction, message: str, became: Disposition, reason: str, turn: TurnId | None
+) -> None:
+    await inbox.add(
+        tx,
+        Entry(
+            ACCOUNT,
+            "message",
+            message,
+            THREAD,
+            PlatformId("400000000000000004"),
+            became,
+            reason,
+            turn,
+        ),
+    )
+
+
+async def _fail(database: Database, where: Conversation, turn_id: TurnId) -> None:
+    error = {"kind": "auth_required", "message": "log in \x1b]0;first\x07", "stderr_tail": "a\nbye"}
+    async with database.transaction() as tx:
+        turn = await turns.get(tx, turn_id)
+        assert turn is not None
+        await turns.record(tx, turn, Claimed(), started_at=await tx.now())
+        turn = await turns.get(tx, turn_id)
+        assert turn is not None
+        ended = Ended(Outcome.FAILED)
+        told = {"outcome": "failed", "raw": SECRET_ANSWER, "error": error}
+        await turns.record(tx, turn, ended, **told, answered_at=await tx.now())
+        await _owe(tx, where, turn_id, 1)
+        await _owe(tx, where, turn_id, 2)
+        first, second = await deliveries.of_turn(tx, turn_id)
+        begun = await deliveries.record(tx, first, Begun())
+        await deliveries.record(tx, begun, Confirmed(), platform_id=REPLY)
+        begun = await deliveries.record(tx, second, Begun())
+        reason = GivenUp(DeadReason.FORBIDDEN)
+        await deliveries.record(tx, begun, reason, dead_detail="50013 Missing Permissions")
+
+
+async def _owe(tx: Transaction, where: Conversation, turn: TurnId, part: int) -> None:
+    await deliveries.owe(
+        tx,
+        Owed(
+            account=ACCOUNT,
+            conversation=where.id,
+            key=f"turn:{turn}:final:{part}:v1",
+            kind=DeliveryKind.CREATE,
+            purpose=Purpose.FINAL,
+            body=MessageBody(SECRET_ANSWER),
+            seq=await conversations.take_seq(tx, where.id),
+            turn=turn,
+            part=part,
+        ),
+    )
