@@ -1,7 +1,7 @@
 """Keeps the placeholders of waiting turns true: "queued behind 3" becomes 2 when a turn before it ends."""
 
-from asyncio import Task
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from openab.control.bodies import queued_placeholder
 from openab.control.retire import placeholders_of
@@ -13,6 +13,9 @@ from openab.ports.writer import LiveWriter
 from openab.storage import turns
 from openab.storage.engine import Database
 from openab.storage.turns import Turn
+
+if TYPE_CHECKING:
+    from asyncio import Task
 
 
 class QueueSigns:
