@@ -1,23 +1,20 @@
 """A connection to one agent: its process, our transport, and the ACP SDK's correlation over both."""
 
 import asyncio
-import importlib
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import structlog
 
 from openab.agents.acp.failures import ConnectionLost, RpcError
 from openab.agents.acp.process import AgentProcess
+from openab.agents.acp.sdk import Connection, RequestError
 from openab.agents.acp.transport import GuardedTransport
 from openab.agents.acp.wire import Json
 from openab.agents.limits import Sizes, Timeouts
 from openab.domain.agent_events import AgentFailure, FailureKind
 from openab.ports.tasks import end, spawn
-
-if TYPE_CHECKING:
-    from acp.connection import Connection
 
 log = structlog.get_logger()
 
@@ -28,11 +25,6 @@ class NotServed(Exception):
     def __init__(self, method: str) -> None:
         super().__init__(method)
         self.method = method
-
-
-async def load_sdk() -> None:
-    """Import the SDK in a thread: it takes half a second, in which every turn would stand still."""
-    await asyncio.to_thread(importlib.import_module, "acp.connection")
 
 
 class AgentConnection:
@@ -63,8 +55,7 @@ class AgentConnection:
             on_update=on_update,
             on_request=on_request,
         )
-        sdk = importlib.import_module("acp.connection")
-        self._sdk: Connection = sdk.Connection(_answer, self._transport)
+        self._sdk = Connection(_answer, self._transport)
         self._ending: asyncio.Task[None] | None = None
         self._watch = spawn(f"agent {process.pid} watch", self._watch_it())
 
@@ -79,10 +70,9 @@ class AgentConnection:
         """The answer to a request; RpcError, or ConnectionLost. `written` is set once it is out."""
         if written is not None:
             self._transport.written[method] = written
-        errors = importlib.import_module("acp.exceptions")
         try:
             result = await self._sdk.send_request(method, params)
-        except errors.RequestError as error:
+        except RequestError as error:
             raise RpcError(error.code, str(error), error.data) from error
         except OSError as error:
             self.lost.set()
@@ -138,9 +128,8 @@ class AgentConnection:
 
 
 async def _answer(method: str, params: Any, _is_notification: bool) -> Json:  # noqa: FBT001 - the SDK's signature
-    errors = importlib.import_module("acp.exceptions")
     if isinstance(params, NotServed):
-        raise errors.RequestError.method_not_found(method)
+        raise RequestError.method_not_found(method)
     answer: Awaitable[Json] = params
     return await answer
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import structlog
 
-from openab.agents.acp.connection import AgentConnection, NotServed, load_sdk
+from openab.agents.acp.connection import AgentConnection, NotServed
 from openab.agents.acp.failures import ConnectionLost, RpcError
 from openab.agents.acp.opening import Abilities, Opening, Replay
 from openab.agents.acp.permissions import CANCELLED
@@ -62,7 +62,6 @@ class AcpSession:
 
     async def initialize(self) -> Opening:
         """Start the process and agree on the protocol; whoever calls must `end` it in any case."""
-        await load_sdk()
         process = await AgentProcess.start(self._spec, self._markers)
         self._connection = AgentConnection(
             process,

@@ -8,7 +8,6 @@ from typing import Self
 
 import structlog
 
-from openab.agents.acp.connection import load_sdk
 from openab.agents.acp.process_tree import OWNER_VARIABLE, owner_marker
 from openab.agents.acp.session import AcpSession
 from openab.agents.host.journal import Journal
@@ -80,7 +79,6 @@ class EmbeddedAgents:
         self._stopped = False
 
     async def __aenter__(self) -> Self:
-        await self.start()
         return self
 
     async def __aexit__(
@@ -103,10 +101,6 @@ class EmbeddedAgents:
             entry.session is not None and entry.session.is_usable
             for entry in self._entries.values()
         )
-
-    async def start(self) -> None:
-        """Do now what would make the first session slow. Optional."""
-        await load_sdk()
 
     async def stop(self) -> None:
         """End every agent and take no more commands. Turns that run get no end event: readers get
