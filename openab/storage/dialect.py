@@ -73,7 +73,10 @@ def private_file(path: Path) -> None:
     for folder in reversed([path.parent, *path.parent.parents]):
         with contextlib.suppress(FileExistsError):
             folder.mkdir(mode=0o700)
-    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    # Never open a file that may be in use: POSIX drops all locks that a process has on a file when
+    # it closes any descriptor of it, and the next process to leave takes SQLite's log away.
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     _enter_wal(path)
     # SQLite gives -wal and -shm the mode of the file; those of an earlier run are mended here.
     for part in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
@@ -94,13 +97,13 @@ def file_lock(path: Path) -> Iterator[None]:
 
 
 def _enter_wal(path: Path) -> None:
-    # Bytes 18 and 19 of the header tell the journal. Two connections that change it at the same
-    # moment do not wait for each other: one is told "database is locked" at once.
-    with path.open("rb") as file:
-        if file.read(20)[18:] == b"\x02\x02":
+    # Two connections that change the journal at the same moment do not wait for each other: one is
+    # told "database is locked" at once.
+    with contextlib.closing(sqlite3.connect(path, BUSY_SECONDS)) as connection:
+        if connection.execute("PRAGMA journal_mode").fetchone() == ("wal",):
             return
-    with file_lock(path), contextlib.closing(sqlite3.connect(path, BUSY_SECONDS)) as connection:
-        connection.execute("PRAGMA journal_mode=WAL")
+        with file_lock(path):
+            connection.execute("PRAGMA journal_mode=WAL")
 
 
 def is_missing(url: str) -> bool:
