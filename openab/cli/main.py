@@ -9,6 +9,7 @@ from openab.cli.lazy import LazyGroup
 
 class _Words(LazyGroup):
     modules: ClassVar = {
+        "demo": "openab.cli.demo.word",
         "setup": "openab.cli.setup",
         "doctor": "openab.cli.doctor",
         "config": "openab.cli.config",

@@ -1,0 +1,1 @@
+"""`openab demo`: the main job on embedded defaults, live in one terminal, with proofs from the journal."""
