@@ -214,7 +214,7 @@ class Stage:
             f"api_base = {json.dumps(self.discord.api_base)}\n"
             f'allow_user_messages = "involved"\n{discord}\n'
             f"[agent]\ncommand = {json.dumps(agent_command or sys.executable)}\n"
-            f"args = {json.dumps(args if agent_command is None else [])}\n"
+            f"args = {json.dumps(args if agent_command is None else list(agent_args))}\n"
             f"working_dir = {json.dumps(str(place))}\n{more}\n"
         )
         made = Broker(
