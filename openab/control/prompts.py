@@ -21,8 +21,9 @@ def content(batch: Sequence[Arrival], preamble: str = "") -> list[ContentBlock]:
 
 
 def _attachment(item: Mapping[str, object]) -> str:
-    name = defuse(str(item.get("name", "")))
-    return f"[Attachment, not read: {name} ({item.get('content_type')}, {item.get('size')} bytes)]"
+    # Name and type are whatever the sender's client said.
+    told = f"{item.get('name', '')} ({item.get('content_type')}, {item.get('size')} bytes)"
+    return f"[Attachment, not read: {defuse(' '.join(told.split()))}]"
 
 
 def transcript_preamble(entries: Sequence[tuple[Sequence[Arrival], str]]) -> str:

@@ -14,7 +14,7 @@ from openab.control.leases import Leases
 from openab.control.services import Services
 from openab.control.settings import Settings
 from openab.control.stream_log import StreamLog
-from openab.domain.agent_events import AgentEvent
+from openab.domain.agent_events import AgentEvent, Numbered, PromptEnded
 from openab.domain.ids import MessageRef, PlatformId, TurnId
 from openab.domain.message import Author, CommandKind, InboundCommand, InboundMessage, Place
 from openab.ports.feed import Phase, Shown, TurnOpening
@@ -109,6 +109,21 @@ class Feeds:
         return feed
 
 
+class StageAgents(ScriptedAgents):
+    """Agents whose ends a test can hold back."""
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self.may_end = asyncio.Event()
+        self.may_end.set()
+
+    async def events(self, turn: TurnId, after: int) -> AsyncIterator[Numbered]:
+        async for numbered in super().events(turn, after):
+            if isinstance(numbered.event, PromptEnded):
+                await self.may_end.wait()
+            yield numbered
+
+
 class Clock:
     """A monotonic clock that a test can move on."""
 
@@ -127,12 +142,12 @@ class Stage:
         database: Database,
         settings: Settings,
         channel: RecordingChannel | None = None,
-        agents: ScriptedAgents | None = None,
+        agents: StageAgents | None = None,
     ) -> None:
         self.database = database
         self.settings = settings
         self.channel = channel or RecordingChannel(account=ACCOUNT)
-        self.agents = agents or ScriptedAgents()
+        self.agents = agents or StageAgents()
         self.signals = AnySignals()
         self.feeds = Feeds()
         self.clock = Clock()
@@ -235,6 +250,15 @@ class Stage:
                 argument=argument,
             )
         )
+
+    async def let_it_be_seen(self) -> PlatformId:
+        """Let the present run end, but only after its placeholder was on the network."""
+        await self.until(self._is_seen)
+        self.agents.may_end.set()
+        return self.feeds.opened[-1].placeholders[-1]
+
+    async def _is_seen(self) -> bool:
+        return bool(self.feeds.opened and self.feeds.opened[-1].placeholders)
 
     # What a test sees.
 
