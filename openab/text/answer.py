@@ -13,11 +13,18 @@ class AnswerFold:
     as are missing to make two, counted over the end of the answer and the beginning of the delta.
     """
 
-    def __init__(self, text: str = "", *, broken: bool = False) -> None:
-        """Begin with what is stored already; `broken`: what comes next is another message."""
+    def __init__(
+        self, text: str = "", *, broken: bool = False, after_tool: int | None = None
+    ) -> None:
+        """Begin with what is stored already; `broken`: what comes next is another message.
+
+        `after_tool` is what the property said then; None: nothing is known of earlier tool calls.
+        """
         self._pieces = [text] if text else []
-        self._end = text[-2:]
+        self._length, self._end = len(text), text[-2:]
         self._broken = broken
+        self._after_tool = 0 if after_tool is None else min(after_tool, len(text))
+        self._has_cut = False
         self._message: str | None = None
         self._tools: set[str] = set()
 
@@ -38,8 +45,22 @@ class AnswerFold:
             self._pieces = ["".join(self._pieces)]
         return self._pieces[0] if self._pieces else ""
 
+    @property
+    def after_tool(self) -> int:
+        """The index in `text` of what came after the last tool call; 0 where there was none."""
+        return self._length if self._has_cut else self._after_tool
+
+    @property
+    def last_message(self) -> str:
+        """Exactly the deltas since a tool call was last seen for the first time; no separator in front.
+
+        A later update of a known call cuts nothing. Empty if the turn ended with a tool call.
+        """
+        return self.text[self.after_tool :]
+
     def _tool(self, tool_id: str) -> None:
-        self._broken = self._broken or tool_id not in self._tools
+        is_new = tool_id not in self._tools
+        self._broken, self._has_cut = self._broken or is_new, self._has_cut or is_new
         self._tools.add(tool_id)
 
     def _append(self, delta: TextDelta) -> str:
@@ -48,9 +69,13 @@ class AnswerFold:
         if delta.message_id is not None:
             self._broken = self._broken or self._message not in (None, delta.message_id)
             self._message = delta.message_id
-        piece = self._separator(delta.text) + delta.text
-        self._broken = False
+        separator = self._separator(delta.text)
+        if self._has_cut:
+            self._after_tool = self._length + len(separator)
+        piece = separator + delta.text
+        self._broken = self._has_cut = False
         self._pieces.append(piece)
+        self._length += len(piece)
         self._end = (self._end + piece)[-2:]
         return piece
 

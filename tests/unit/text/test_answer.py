@@ -64,3 +64,62 @@ def test_a_fold_goes_on_from_what_is_stored() -> None:
     assert fold.add(TextDelta("more")) == "\n\nmore"
     assert fold.text == "stored\n\nmore"
     assert AnswerFold("stored").add(TextDelta("!")) == "!"
+
+
+_events = st.lists(
+    st.builds(TextDelta, st.text("ab\n", max_size=3), st.sampled_from([None, "1", "2"]))
+    | st.builds(ToolChanged, st.sampled_from("xyz"))
+    | st.builds(lambda tool: PermissionAsked("p", ToolChanged(tool), ()), st.sampled_from("xyz"))
+)
+
+
+def _new_tool(event: AgentEvent, seen: set[str]) -> bool:
+    change = event.tool if isinstance(event, PermissionAsked) else event
+    if not isinstance(change, ToolChanged) or change.tool_id in seen:
+        return False
+    seen.add(change.tool_id)
+    return True
+
+
+@given(_events)
+def test_the_last_message_is_what_came_after_the_last_new_tool_call(
+    events: list[AgentEvent],
+) -> None:
+    fold, seen, since = AnswerFold(), set[str](), 0
+    for number, event in enumerate(events, start=1):
+        fold.add(event)
+        since = number if _new_tool(event, seen) else since
+        assert fold.text[fold.after_tool :] == fold.last_message
+        said = [event.text for event in events[since:number] if isinstance(event, TextDelta)]
+        assert fold.last_message.startswith(next(filter(None, said), ""))
+        assert fold.last_message.replace("\n", "") == "".join(said).replace("\n", "")
+
+
+@given(_events, st.lists(st.text("ab\n", max_size=3)))
+def test_a_fold_that_goes_on_keeps_what_it_knows_of_tool_calls(
+    before: list[AgentEvent], after: list[str]
+) -> None:
+    whole = AnswerFold()
+    for event in before:
+        whole.add(event)
+    second = AnswerFold(whole.text, after_tool=whole.after_tool)
+    assert second.last_message == whole.last_message
+    second.add(ToolChanged("other"))
+    for text in after:
+        second.add(TextDelta(text))
+    assert second.last_message == "".join(after)
+
+
+def test_an_update_of_a_known_call_cuts_nothing_off() -> None:
+    fold = AnswerFold()
+    for event in (ToolChanged("t"), TextDelta("a "), ToolChanged("t"), TextDelta("b")):
+        fold.add(event)
+    assert fold.last_message == "a b"
+
+
+def test_stored_text_counts_as_one_message_where_nothing_else_is_known() -> None:
+    fold = AnswerFold("stored", broken=True)
+    fold.add(TextDelta("more"))
+    assert fold.last_message == "stored\n\nmore"
+    assert AnswerFold("one\n\ntwo", after_tool=5).last_message == "two"
+    assert AnswerFold("one", after_tool=99).last_message == ""
