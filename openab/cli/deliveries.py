@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from openab.cli.database import ConfigOption, chosen_database, run
-from openab.cli.listing import JsonOption, LimitOption, OpenOption, print_listing
+from openab.cli.listing import JsonOption, LimitOption, OpenOption, delivery_words, print_listing
 from openab.cli.printing import moment
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def deliveries(
 def _cells(line: "DeliveryLine") -> tuple[str, ...]:
     return (
         line.id,
-        " ".join(filter(None, (line.kind, line.purpose, str(line.part or "")))),
+        delivery_words(line),
         f"{line.state} (gone since)" if line.is_gone else line.state,
         ": ".join(filter(None, (line.dead_reason, line.dead_detail))),
         str(line.tries),

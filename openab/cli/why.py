@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from openab.cli.database import FAILED, UNUSABLE, ConfigOption, chosen_database, fail, run
-from openab.cli.listing import JsonOption
+from openab.cli.listing import JsonOption, delivery_words
 from openab.cli.printing import as_json, moment, safe
 
 if TYPE_CHECKING:
@@ -100,8 +100,7 @@ def _log_line(line: "LogLine") -> str:
 
 
 def _delivery(line: "DeliveryLine") -> str:
-    what = " ".join(filter(None, (line.kind, line.purpose, str(line.part or ""))))
-    told = f"delivery {line.id}: {what}, {line.state}"
+    told = f"delivery {line.id}: {delivery_words(line)}, {line.state}"
     if line.is_gone:
         told += ", deleted since by somebody"
     if line.dead_reason:

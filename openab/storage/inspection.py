@@ -215,8 +215,10 @@ async def _story(tx: Transaction, turn_id: str | None) -> TurnStory | None:
         .where(turn_log.c.turn_id == turn_id)
         .order_by(turn_log.c.n)
     )
+    thread = sa.select(turns.c.thread_delivery).where(turns.c.id == turn_id).scalar_subquery()
+    its = sa.or_(deliveries.c.turn_id == turn_id, deliveries.c.id == thread)
     owed = await tx.execute(
-        _delivery_query().where(deliveries.c.turn_id == turn_id).order_by(deliveries.c.ordinal)
+        _delivery_query().where(its).order_by(deliveries.c.created_at, deliveries.c.ordinal)
     )
     return TurnStory(
         turn=TurnLine(**row),

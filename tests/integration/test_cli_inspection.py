@@ -1,15 +1,34 @@
-"""`openab turns|sessions|deliveries|why|db|config` as processes."""
+"""`openab turns|sessions|deliveries|why|db|config`: each as a process once, otherwise in this one."""
 
 import json
+import os
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from openab.cli.main import app
 from openab.storage.engine import Database
 from tests import stories
 from tests.commands import Ended, environment, openab
+
+Typed = Callable[..., Ended]
+
+
+@pytest.fixture
+def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Typed:
+    """A command in this process; an error that nobody expected comes out."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: str, env: dict[str, str]) -> Ended:
+        clean: dict[str, str | None] = dict.fromkeys(os.environ)
+        result = CliRunner().invoke(app, words, env={**clean, **env}, catch_exceptions=False)
+        return Ended(result.exit_code, result.stdout, result.stderr)
+
+    return run
 
 
 @pytest.fixture
@@ -75,13 +94,13 @@ async def test_why_tells_what_became_of_a_message(
     assert stories.SECRET_ANSWER not in ended.out
 
 
-async def test_why_says_what_to_do_about_an_ignored_and_an_unknown_message(
-    env: dict[str, str], told: tuple[str, str], tmp_path: Path
+def test_why_says_what_to_do_about_an_ignored_and_an_unknown_message(
+    env: dict[str, str], told: tuple[str, str], tmp_path: Path, typed: Typed
 ) -> None:
-    ignored = await openab("why", stories.IGNORED, env=env, folder=tmp_path)
-    unknown = await openab("why", "999", env=env, folder=tmp_path)
-    own = await openab("why", stories.REPLY, env=env, folder=tmp_path)
-    waiting = await openab("why", stories.WAITING, env=env, folder=tmp_path)
+    ignored = typed("why", stories.IGNORED, env=env)
+    unknown = typed("why", "999", env=env)
+    own = typed("why", stories.REPLY, env=env)
+    waiting = typed("why", stories.WAITING, env=env)
 
     assert ignored.code == 0
     assert "ignored: in a channel the bot answers only when it is mentioned" in ignored.out
@@ -91,8 +110,10 @@ async def test_why_says_what_to_do_about_an_ignored_and_an_unknown_message(
     assert "start it with openab run" in waiting.out
 
 
-async def test_why_as_json(env: dict[str, str], told: tuple[str, str], tmp_path: Path) -> None:
-    ended = await openab("why", "--json", stories.ASKED, env=env, folder=tmp_path)
+def test_why_as_json(
+    env: dict[str, str], told: tuple[str, str], tmp_path: Path, typed: Typed
+) -> None:
+    ended = typed("why", "--json", stories.ASKED, env=env)
 
     (account,) = json.loads(ended.out)["accounts"]
     assert (account["disposition"], account["reason"]) == ("turn", "accepted")
@@ -102,8 +123,8 @@ async def test_why_as_json(env: dict[str, str], told: tuple[str, str], tmp_path:
     assert "raw" not in account["turn"]
 
 
-async def test_what_is_no_link_is_bad_usage(env: dict[str, str], tmp_path: Path) -> None:
-    ended = await openab("why", "the last one", env=env, folder=tmp_path)
+def test_what_is_no_link_is_bad_usage(env: dict[str, str], tmp_path: Path, typed: Typed) -> None:
+    ended = typed("why", "the last one", env=env)
 
     assert ended.code == 2
     assert "is no message link" in ended.err
@@ -119,8 +140,8 @@ async def test_what_is_no_link_is_bad_usage(env: dict[str, str], tmp_path: Path)
         ("mysql://me:hidden@host/none", 2, "is not served"),
     ],
 )
-async def test_a_database_that_cannot_be_used_is_one_clear_line(
-    url: str, code: int, said: str, tmp_path: Path
+def test_a_database_that_cannot_be_used_is_one_clear_line(
+    url: str, code: int, said: str, tmp_path: Path, typed: Typed
 ) -> None:
     (tmp_path / "text.txt").write_text("no database " * 100)
     env = environment(tmp_path, OPENAB_DATABASE_URL=url.replace("{tmp}", str(tmp_path)))
@@ -128,26 +149,25 @@ async def test_a_database_that_cannot_be_used_is_one_clear_line(
     for words in (("turns",), ("db", "current")):
         if words == ("db", "current") and said == "the database is empty":
             continue
-        ended = await openab(*words, env=env, folder=tmp_path)
+        ended = typed(*words, env=env)
         assert (ended.code, said in ended.err) == (code, True), ended.err
-        assert "Traceback" not in ended.err
         assert "hidden" not in ended.err
 
 
-async def test_reading_waits_for_no_writer(
-    env: dict[str, str], told: tuple[str, str], tmp_path: Path
+def test_reading_waits_for_no_writer(
+    env: dict[str, str], told: tuple[str, str], tmp_path: Path, typed: Typed
 ) -> None:
     path = env["OPENAB_DATABASE_URL"].partition(":///")[2]
     with closing(sqlite3.connect(path, isolation_level=None)) as writer:
         writer.execute("BEGIN IMMEDIATE")
-        ended = await openab("turns", env=env, folder=tmp_path)
+        ended = typed("turns", env=env)
         writer.execute("ROLLBACK")
 
     assert ended.code == 0, ended.err
 
 
-async def test_the_database_alone_is_read_from_a_file_whose_token_is_not_set(
-    told: tuple[str, str], env: dict[str, str], tmp_path: Path
+def test_the_database_alone_is_read_from_a_file_whose_token_is_not_set(
+    told: tuple[str, str], env: dict[str, str], tmp_path: Path, typed: Typed
 ) -> None:
     url = env.pop("OPENAB_DATABASE_URL")
     config = tmp_path / "config.toml"
@@ -155,30 +175,41 @@ async def test_the_database_alone_is_read_from_a_file_whose_token_is_not_set(
         f'[discord]\nbot_token = "${{DISCORD_BOT_TOKEN}}"\n[database]\nurl = "{url}"\n'
     )
 
-    ended = await openab("turns", "--json", env=env, folder=tmp_path)
+    ended = typed("turns", "--json", env=env)
 
     assert len(ended.out.splitlines()) == 2, ended.err
 
 
-async def test_the_variable_beats_the_file_in_every_command(
-    told: tuple[str, str], env: dict[str, str], tmp_path: Path
+def test_the_variable_beats_the_file_in_every_command(
+    told: tuple[str, str], env: dict[str, str], tmp_path: Path, typed: Typed
 ) -> None:
     config = tmp_path / "config.toml"
     config.write_text('[discord]\nbot_token = "t"\n[database]\nurl = "sqlite:////not/this.db"\n')
     wanted = env["OPENAB_DATABASE_URL"]
 
     for words in (("turns",), ("db", "current"), ("config", "check")):
-        ended = await openab(*words, env=env, folder=tmp_path)
+        ended = typed(*words, env=env)
         assert ended.code == 0, ended.err
         assert wanted in ended.err + ended.out
 
 
-async def test_a_named_file_that_is_missing_is_bad_usage_everywhere(tmp_path: Path) -> None:
+def test_a_named_file_that_is_missing_is_bad_usage_everywhere(tmp_path: Path, typed: Typed) -> None:
     ended: list[Ended] = [
-        await openab(*words, "-c", "none.toml", env=environment(tmp_path), folder=tmp_path)
+        typed(*words, "-c", "none.toml", env=environment(tmp_path))
         for words in (("turns",), ("db", "check"), ("doctor",), ("run",), ("config", "check"))
     ]
 
     assert [each.code for each in ended] == [2] * 5
     assert all("none.toml" in each.err for each in ended)
     assert "openab setup" in ended[3].err
+
+
+async def test_db_brings_a_database_up_and_says_so(tmp_path: Path) -> None:
+    env = environment(tmp_path, OPENAB_HOME=str(tmp_path / "home"))
+
+    ended = await openab("db", "upgrade", env=env, folder=tmp_path)
+
+    assert ended.code == 0, ended.err
+    assert ended.out.startswith("schema none -> ")
+    assert f"database: sqlite:///{tmp_path}/home/openab.db" in ended.err
+    assert (os.stat(tmp_path / "home" / "openab.db").st_mode & 0o077) == 0  # noqa: PTH116 - in a coroutine

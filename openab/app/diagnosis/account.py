@@ -117,7 +117,9 @@ async def _guild(rest: DiscordRest, account: AccountId, guild: PlatformId) -> li
         return [failure("permissions", f"{seen.name}: the bot sees no text channel", remedy)]
     lacking = [each for each in seen.channels if each.missing]
     if not lacking:
-        return [well("permissions", f"{seen.name}: all, in {len(seen.channels)} channels")]
+        count = len(seen.channels)
+        told = f"{seen.name}: all, in {count} channel{'' if count == 1 else 's'}"
+        return [well("permissions", told)]
     return [_lacking(each, warning) for each in lacking[:_MOST_CHANNELS]]
 
 
