@@ -8,6 +8,8 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+from openab.config import document as config_document
+
 ROOT = Path(__file__).resolve().parent.parent
 NOTE = "<!-- Made by ./dev docs from {source}; change that instead. -->"
 
@@ -50,7 +52,11 @@ def lifecycles() -> str:
     return "\n".join(lines) + "\n"
 
 
-PAGES = {"docs/module-map.md": module_map, "docs/lifecycles.md": lifecycles}
+PAGES = {
+    "docs/module-map.md": module_map,
+    "docs/lifecycles.md": lifecycles,
+    "docs/config.md": config_document.render,
+}
 
 
 def stale_pages() -> list[str]:

@@ -72,6 +72,7 @@ def agent_spec(config: Config, environ: Mapping[str, str]) -> AgentSpec:
         working_dir=agent.working_dir,
         env=agent_environment(environ, explicit, agent.inherit_env),
         hard_timeout_seconds=config.pool.prompt_hard_timeout.total_seconds(),
+        permission_mode=config.permissions.mode.value,
         default_config_options=dict(config.pool.default_config_options),
     )
 

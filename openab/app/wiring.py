@@ -140,7 +140,7 @@ def wire(
     doors.intake = Intake(
         database, told, dispatcher.wake, courtesies.refuse, signals, services.counters.inbox
     )
-    doors.commands = Commands(database, told, dispatcher.wake)
+    doors.commands = Commands(database, told, dispatcher.wake, dispatcher.answer_permission)
     return Parts(
         database=database,
         client=client,

@@ -41,7 +41,6 @@ LATER: tuple[Later, ...] = (
     Later("pool.on_busy", ("queue",), "a message waits for the running turn"),
     Later("workspace.aliases", ({},), "`[[ws:@NAME]]` is not understood"),
     Later("workspace.per_thread", ("off",), "all threads work in the same folder"),
-    Later("permissions.mode", ("auto",), "permissions are answered by kind, nobody is asked"),
     Later("reactions.narration_display", (True,), "answers keep the text between tool calls"),
     Later("reactions.mapping", ({},), "reactions of people start nothing"),
     Later("markdown.tables", ("off",), "tables are shown as they come"),

@@ -26,7 +26,6 @@ from openab.ports.agent import (
     AgentSession,
     AgentUnavailable,
     Opened,
-    OpenedBy,
     Prompt,
     PromptLost,
     SessionBusy,
@@ -128,9 +127,10 @@ class AgentRun:
             await sessions.remember_agent(tx, session.key, opened.acp_session_id)
             detail = {"by": opened.by.value, "replayed": opened.replayed}
             await turns.log(tx, self._turn.id, "session_opened", detail)
-            if opened.by is not OpenedBy.NEW or session.acp_session_id is None:
-                return ""
-            entries = await turns.transcript(tx, session.key)
+            entries = await turns.transcript(tx, session.key) if opened.context_lost else []
+        if not entries:
+            # Nothing was said before (or it is remembered), so nothing is lost.
+            return ""
         self.preface = notices.context_lost()
         log.warning("session_context_lost", session=session.key, turn_id=self._turn.id)
         return transcript_preamble(entries)

@@ -25,7 +25,7 @@ _KINDS = {0: MessageKind.DEFAULT, 19: MessageKind.REPLY}
 _COMMAND = 2
 _COMPONENT = 3
 _SLASH_COMMANDS = {"cancel": CommandKind.CANCEL}
-_BUTTONS = {"stop": CommandKind.CANCEL}
+_BUTTONS = {"stop": CommandKind.CANCEL, "permit": CommandKind.PERMIT}
 
 
 def inbound_message(

@@ -202,7 +202,6 @@ def test_what_is_as_it_says_needs_no_word(text: str) -> None:
         ("pool.on_busy", '"interrupt"'),
         ("workspace.per_thread", '"worktree"'),
         ("workspace.aliases.x", '"~/x"'),
-        ("permissions.mode", '"ask"'),
         ("reactions.mapping.x", '"y"'),
         ("markdown.tables", '"bullets"'),
         ("handoff.announce", "true"),
