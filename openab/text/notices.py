@@ -6,7 +6,8 @@ Names and reasons come from outside: they are put on one line, cut short and mad
 import re
 from datetime import datetime
 
-from openab.domain.agent_events import AgentFailure, FailureKind, HostNotice
+from openab.domain.agent_events import AgentFailure, FailureKind, HostNotice, PromptEnded
+from openab.text.errors import error_title, remedy
 from openab.text.measure import fit_back, shorten
 from openab.text.neutralize import neutralize
 
@@ -114,6 +115,31 @@ def no_response() -> str:
     return "⚠️ The agent ended its turn without any text. Ask again, or look at the agent's own log."
 
 
+def no_tokens() -> str:
+    """The agent ended well, but its model wrote nothing at all."""
+    return (
+        "⚠️ The agent ended its turn without a word: its model produced 0 tokens. "
+        "Most likely its login or API key is wrong, its quota is used up, or its model is not available. "
+        "Check these, then ask again."
+    )
+
+
+def empty_answer(end: PromptEnded | None) -> str:
+    """Why a turn that ended well has no text, as far as its end tells."""
+    if end is None:
+        return no_response()
+    if end.output_tokens == 0:
+        return no_tokens()
+    return _EMPTY_BY_STOP_REASON.get(end.stop_reason or "", no_response())
+
+
+_EMPTY_BY_STOP_REASON = {
+    "refusal": "⚠️ The agent refused this request without saying why. Change the request.",
+    "max_tokens": "⚠️ The agent reached its token limit before it wrote any text. Ask for a smaller step.",
+    "max_turn_requests": "⚠️ The agent used up its requests for one turn before it wrote any text. Ask it to go on.",
+}
+
+
 def agent_unavailable(failure: AgentFailure) -> str:
     """The agent could not be opened now, but its session is kept."""
     reason = _line(failure.message) or failure.kind.value.replace("_", " ")
@@ -146,8 +172,8 @@ def _auth_required(failure: AgentFailure) -> str:
 
 
 def _error(failure: AgentFailure) -> str:
-    code = "" if failure.code is None else f" (code: {failure.code})"
-    return f"❌ The agent answered with an error{code}: {_line(failure.message)}. Ask again or change the request."
+    said = f"{error_title(failure.code)}: {_line(failure.message)}"
+    return f"❌ The agent answered with an error. {said}. {remedy(failure.code)}"
 
 
 def _exited(failure: AgentFailure) -> str:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openab.domain.agent_events import AgentFailure, FailureKind, HostNotice
+from openab.domain.agent_events import AgentFailure, EndKind, FailureKind, HostNotice, PromptEnded
 from openab.text import notices
 from openab.text.fences import open_at_end
 from openab.text.neutralize import live_mentions
@@ -59,7 +59,12 @@ def test_every_failure_has_a_safe_notice(message: str, stderr: str, kind: Failur
         (AgentFailure(FailureKind.NOT_ACP, "it said hello"), "does not speak ACP: it said hello."),
         (AgentFailure(FailureKind.SETUP_TIMEOUT, "30 s"), "did not answer"),
         (AgentFailure(FailureKind.AUTH_REQUIRED, "", auth_methods=("oauth",)), "offers: oauth."),
-        (AgentFailure(FailureKind.ERROR, "quota", code=-32603), "(code: -32603): quota."),
+        (
+            AgentFailure(FailureKind.ERROR, "quota", code=-32603),
+            "**Internal Error** (code: -32603): quota.",
+        ),
+        (AgentFailure(FailureKind.ERROR, "no"), "**Error**: no. Ask again or change the request."),
+        (AgentFailure(FailureKind.ERROR, "no", code=401), "Check the agent's login"),
         (AgentFailure(FailureKind.EXITED, "", exit_code=3), "(exit code 3)"),
         (AgentFailure(FailureKind.EXITED, "", exit_code=-9), "(signal 9)"),
         (AgentFailure(FailureKind.TRANSPORT, "closed"), "connection to the agent broke: closed."),
@@ -94,6 +99,27 @@ def test_the_fixed_notices_are_messages_too() -> None:
         notices.nothing_to_cancel(),
         notices.context_lost(),
         notices.no_response(),
+        notices.no_tokens(),
         notices.delivery_unclear(),
     ):
         _check(notice)
+
+
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [
+        (None, "without any text"),
+        (PromptEnded(EndKind.COMPLETED, "end_turn"), "without any text"),
+        (PromptEnded(EndKind.COMPLETED, "end_turn", output_tokens=7), "without any text"),
+        (PromptEnded(EndKind.COMPLETED, "end_turn", output_tokens=0), "login or API key"),
+        (PromptEnded(EndKind.COMPLETED, "refusal", output_tokens=0), "login or API key"),
+        (PromptEnded(EndKind.COMPLETED, "refusal"), "refused"),
+        (PromptEnded(EndKind.COMPLETED, "max_tokens", output_tokens=9), "token limit"),
+        (PromptEnded(EndKind.COMPLETED, "max_turn_requests"), "requests for one turn"),
+        (PromptEnded(EndKind.COMPLETED, "new_word"), "without any text"),
+    ],
+)
+def test_an_empty_answer_is_diagnosed_by_its_end(end: PromptEnded | None, said: str) -> None:
+    notice = notices.empty_answer(end)
+    assert said in notice
+    _check(notice)
