@@ -9,6 +9,7 @@ A turn without tool calls, or one whose calls all came before its first word, ha
 from dataclasses import dataclass
 
 from openab.text.answer import AnswerFold
+from openab.text.neutralize import wire_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,4 +40,4 @@ def delivered_of(fold: AnswerFold, narration: Narration) -> str:
 
 
 def _has_words(text: str) -> bool:
-    return bool(text.replace("\0", "").strip())
+    return any(char.isprintable() and not char.isspace() for char in wire_text(text))

@@ -29,6 +29,12 @@ def thread_title(prompt: str, attachments: Sequence[str] = (), author: str = "")
     return fallback_title(author)
 
 
+def given_title(wanted: str, author: str = "") -> str:
+    """The title that somebody asked for by name (`[[title:…]]`), whole where Discord takes it."""
+    title = shorten(_clean(wanted), LONGEST_TITLE)
+    return title if _is_visible(title) else fallback_title(author)
+
+
 def fallback_title(author: str = "") -> str:
     """A title that Discord cannot mind, for when there is nothing better or it was refused."""
     name = shorten(_clean(author), TITLE_LENGTH)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openab.text.neutralize import live_mentions
-from openab.text.titles import LONGEST_TITLE, fallback_title, thread_title
+from openab.text.titles import LONGEST_TITLE, fallback_title, given_title, thread_title
 
 
 @pytest.mark.parametrize(
@@ -46,3 +46,17 @@ def test_every_title_is_one_that_discord_takes(text: str) -> None:
         assert live_mentions(title) == []
         assert any(unicodedata.category(char)[0] not in "CZM" for char in title)
         assert "\n" not in title
+
+
+@given(st.text(st.characters(exclude_categories=()), max_size=160))
+def test_a_title_that_was_asked_for_is_whole_up_to_discords_limit(wanted: str) -> None:
+    title = given_title(wanted, "Ann")
+    assert title.strip()
+    assert len(title.encode("utf-16-le")) // 2 <= LONGEST_TITLE
+    assert live_mentions(title) == []
+
+
+def test_a_title_that_was_asked_for_is_cut_only_at_discords_limit() -> None:
+    assert given_title("a" * 100) == "a" * 100
+    assert given_title("a" * 101) == "a" * 99 + "…"
+    assert given_title("\0 <@1>", "Ann") == "Request from Ann"
