@@ -159,7 +159,7 @@ def _only_anns_prompts(evidence: Evidence) -> Finding:
         meant = [
             asked.cue for asked in evidence.story.asked.values() if broker.bot.id in asked.endings
         ]
-        holds = holds and got == meant
+        holds = holds and bool(meant) and got == meant
         told.append(f"{broker.bot.name} {len(got)} of {len(meant)}")
     return Finding(holds, ", ".join(told))
 

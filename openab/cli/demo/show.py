@@ -106,7 +106,7 @@ class LiveShow:
         foot = console.render_lines(self._foot(), flat, pad=False)
         lines = console.render_lines(self._painter.everything(self._channel), flat, pad=False)
         room = max(1, console.height - len(foot) - 2)
-        for line in [*lines[-room:], [], *foot]:
+        for line in [*lines[-room:], [], *foot][-max(1, console.height - 1) :]:
             yield from line
             yield Segment.line()
 

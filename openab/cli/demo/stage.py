@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.text import Text
 
 from openab.cli.demo import scripts
@@ -57,7 +58,9 @@ async def evening(staging: Staging) -> bool:
         raise
     finally:
         if is_kept:
-            staging.console.print(Text(f"Logs, databases and configurations are kept in {folder}"))
+            # Not broken into lines, so that the path can be copied.
+            told = Text(f"Logs, databases and configurations are kept in {folder}")
+            staging.console.print(told, soft_wrap=True)
         else:
             shutil.rmtree(folder)
     return holds
@@ -89,7 +92,7 @@ async def _play_and_prove(staging: Staging, cast: Cast, watch: Watch) -> bool:
     if redraws(console):
         console.print(painter.everything(cast.discord.world.channels[cast.channel]))
     if story.stuck:
-        console.print(Text(f"\nThe play stopped early: {story.stuck}", style="red"))
+        console.print(Text(f"\nThe play stopped early: {story.stuck}", style="red"), soft_wrap=True)
     return _tell(console, prove(Evidence(cast, story, watch.sightings)))
 
 
@@ -135,11 +138,15 @@ def _tell(console: Console, proofs: Sequence[Proof]) -> bool:
     console.print(Text("\nComputed from the loopback's journal and the agents' own logs:\n"))
     for proof in proofs:
         mark, style = ("✓", "green") if proof.holds else ("✗", "bold red")
-        line = Text.assemble((f"{mark} {proof.claim}", style), (f"  · {proof.found}", "dim"))
-        console.print(line, soft_wrap=not redraws(console))
+        claim, found = Text(f"{mark} {proof.claim}", style), Text(f"  · {proof.found}", "dim")
+        if redraws(console) and claim.cell_len + found.cell_len > console.width:
+            console.print(claim, Padding(found, (0, 0, 0, 2)), sep="\n")
+        else:
+            console.print(claim + found, soft_wrap=True)
     failed = [proof.claim for proof in proofs if not proof.holds]
     if failed:
-        console.print(Text(f"\nNot proved: {'; '.join(failed)}.", style="bold red"))
+        not_proved = Text(f"\nNot proved: {'; '.join(failed)}.", style="bold red")
+        console.print(not_proved, soft_wrap=not redraws(console))
     else:
         console.print(Text(f"\nAll {len(proofs)} proofs hold.", style="bold green"))
     return not failed

@@ -1,0 +1,31 @@
+"""A broker with one of its promises broken, named by the first argument: the demo must notice."""
+
+import secrets
+import sys
+from typing import Any
+
+broken = sys.argv.pop(1)
+
+if broken == "nonce":
+    from openab.channels.discord import bodies
+
+    bodies._checked = lambda nonce: secrets.token_hex(12)
+elif broken == "neutralising":
+    import openab.text.neutralize as fence
+
+    fence.neutralize = fence.wire_text
+elif broken == "recovery":
+    import openab.control.recovery as recovered
+
+    async def leave_running(*_: Any) -> int:
+        """The turns of a dead owner stay as they are."""
+        return 0
+
+    setattr(recovered, "end_interrupted", leave_running)  # noqa: B010 - another signature is no matter here
+else:
+    sys.exit(f"nothing is called {broken}")
+
+# Only now, so that everybody imports the broken one.
+from openab.cli.main import main  # noqa: E402
+
+main()
