@@ -186,8 +186,8 @@ class TestAFailure:
         preamble = stage.agents.prompts[-1].content[0].text
         assert "swordfish" in preamble
 
-    async def test_to_keep_a_poisoned_answer_is_impossible(self, database: Database) -> None:
-        async with on_stage(database) as stage:
+    async def test_is_not_made_by_text_that_nobody_can_encode(self, database: Database) -> None:
+        async with on_stage(database, FRESH) as stage:
             message = stage.say("[[say=a\0b\ud800c]]")
             turn = await stage.settled(message)
         assert turn.raw == "a\0b\ud800c"

@@ -1,0 +1,288 @@
+"""What arrives becomes a turn once, or is noted once, whatever happens to the database meanwhile."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
+
+import pytest
+import sqlalchemy as sa
+
+from openab.control import intake as intake_module
+from openab.control.intake import Intake
+from openab.domain.gates import BotMode, Disposition, GatePolicy
+from openab.domain.ids import PlatformId
+from openab.domain.message import AuthorKind, InboundMessage, Place
+from openab.ports.signals import Signals
+from openab.ports.tasks import end, spawn
+from openab.storage import accounts, conversations, deliveries, inbox, schema, turns
+from openab.storage.engine import CommitUnknown, Database, DatabaseUnavailable, Transaction
+from openab.storage.inbox import Entry
+from tests.builders import (
+    ACCOUNT,
+    CHANNEL,
+    a_conversation,
+    a_delivery,
+    a_message,
+    a_ref,
+    an_author,
+    some_settings,
+)
+
+BOT = an_author("50", AuthorKind.BOT)
+
+
+class Door:
+    """An intake alone: nobody runs what it accepts."""
+
+    def __init__(self, database: Database, policy: GatePolicy | None = None) -> None:
+        self.database = database
+        self.signals = Signals()
+        self.woken: list[str] = []
+        self.commits = 0
+        self.told_off: list[str] = []
+        settings = some_settings(policy=lambda: policy or GatePolicy(ACCOUNT))
+        self.intake = Intake(
+            database, settings, self.woken.append,
+            lambda ref: self.told_off.append(ref.message_id), self.signals,
+        )  # fmt: skip
+
+    async def take(self, *messages: InboundMessage) -> None:
+        """Put them, and wait until they are committed."""
+        async with self.database.transaction() as tx:
+            await accounts.ensure(tx, CHANNEL, ACCOUNT, "bot")
+        for message in messages:
+            self.intake.put(message)
+        task = spawn("intake", self.intake.run())
+        try:
+            self.commits += -(-len(messages) // 100)
+            await self.signals.wait("intake_committed", times=self.commits)
+        finally:
+            await end(task)
+
+    async def entry(self, message_id: str) -> Entry:
+        async with self.database.read() as tx:
+            found = await inbox.get(tx, ACCOUNT, "message", message_id)
+        assert found is not None
+        return found
+
+    async def count(self, table: sa.Table) -> int:
+        async with self.database.read() as tx:
+            found = await tx.execute(sa.select(sa.func.count()).select_from(table))
+            return int(found.scalar_one())
+
+
+@pytest.fixture
+def door(database: Database) -> Door:
+    return Door(database)
+
+
+class TestAMessage:
+    async def test_becomes_thread_and_turn_in_one_transaction(self, door: Door) -> None:
+        await door.take(a_message("<@900> build it", message_id="1000"))
+        entry = await door.entry("1000")
+        async with door.database.read() as tx:
+            where = await conversations.find(tx, a_ref("1000"))
+            assert where is not None
+            (turn,) = await turns.open_of(tx, where.id)
+            (thread,) = await deliveries.open_of(tx, where.id)
+            mark = (await tx.execute(sa.select(schema.accounts.c.intake_mark))).scalar_one()
+        assert (entry.disposition, entry.turn_id) == (Disposition.TURN, turn.id)
+        assert (turn.thread_delivery, turn.batch[0].text) == (thread.id, "build it")
+        assert turn.batch[0].record["thread_id"] == "1000"
+        assert turn.batch[0].record["channel_id"] == "77"
+        assert (where.place, where.is_involved, mark) == (Place.THREAD, True, "1000")
+        assert door.woken == [where.id]
+
+    async def test_neither_is_there_when_it_cannot_be_committed(
+        self, door: Door, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def broken(*_args: object) -> None:
+            raise RuntimeError("a bug behind the thread's row")
+
+        monkeypatch.setattr("openab.control.reception.turns.enqueue", broken)
+        await door.take(a_message())
+        assert [await door.count(t) for t in (schema.turns, schema.deliveries)] == [0, 0]
+        assert (await door.entry("1000")).reason == "unreadable"
+
+    async def test_seen_twice_is_one_turn(self, door: Door) -> None:
+        await door.take(a_message(), a_message())
+        await door.take(a_message())
+        assert [await door.count(t) for t in (schema.turns, schema.inbox)] == [1, 1]
+
+    async def test_seen_by_two_replicas_at_once_is_one_turn(self, database: Database) -> None:
+        one, other = Door(database), Door(database)
+        messages = [a_message(message_id=str(1000 + n)) for n in range(20)]
+        await asyncio.gather(one.take(*messages), other.take(*messages))
+        assert [await one.count(t) for t in (schema.turns, schema.inbox)] == [20, 20]
+        async with database.read() as tx:
+            reasons = set((await tx.execute(sa.select(schema.inbox.c.reason))).scalars())
+        assert reasons == {"accepted"}
+
+    async def test_a_poisoned_one_holds_nobody_up(self, door: Door) -> None:
+        poisoned = replace(a_message(message_id="1001"), text=None)  # type: ignore[arg-type]
+        nameless = a_message(message_id="x" * 200)
+        await door.take(
+            a_message(message_id="1000"), poisoned, nameless, a_message(message_id="1002")
+        )
+        assert await door.count(schema.turns) == 2
+        assert (await door.entry("1001")).reason == "unreadable"
+
+    async def test_a_hundred_are_one_commit(
+        self, door: Door, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        commits = counted_commits(monkeypatch)
+        talk = (a_message(message_id=str(1000 + n), mentions=()) for n in range(150))
+        await door.take(*talk)
+        assert await door.count(schema.inbox) == 150
+        # One makes the account's row.
+        assert commits() == 3
+
+    @pytest.mark.parametrize("error", [DatabaseUnavailable, CommitUnknown])
+    async def test_waits_for_a_database_that_is_away(
+        self, door: Door, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+    ) -> None:
+        monkeypatch.setattr(intake_module, "_RETRIES", (0.01,))
+        failures, original = 3, Transaction.commit
+
+        async def commit(tx: Transaction) -> None:
+            nonlocal failures
+            if failures:
+                failures -= 1
+                if error is CommitUnknown and failures == 1:
+                    await original(tx)
+                raise error("away")
+            await original(tx)
+
+        async with door.database.transaction() as tx:
+            await accounts.ensure(tx, CHANNEL, ACCOUNT, "bot")
+        monkeypatch.setattr(Transaction, "commit", commit)
+        door.intake.put(a_message(message_id="1000"))
+        door.intake.put(a_message(message_id="1001"))
+        task = spawn("intake", door.intake.run())
+        try:
+            await door.signals.wait("intake_committed")
+        finally:
+            await end(task)
+        assert failures == 0
+        assert [await door.count(t) for t in (schema.turns, schema.inbox)] == [2, 2]
+
+
+def counted_commits(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
+    count, original = 0, Transaction.commit
+
+    async def commit(tx: Transaction) -> None:
+        nonlocal count
+        count += 1
+        await original(tx)
+
+    monkeypatch.setattr(Transaction, "commit", commit)
+    return lambda: count
+
+
+class TestWhoIsToldOff:
+    async def test_only_a_stranger_who_addressed_us(self, database: Database) -> None:
+        door = Door(database, GatePolicy(ACCOUNT, allowed_users=frozenset({"32"})))
+        in_thread = {"ref": a_ref("500", "77"), "place": Place.THREAD}
+        await door.take(
+            a_message(message_id="1"),
+            a_message("just talk", message_id="2", mentions=()),
+            a_message("just talk", message_id="3", mentions=(), **in_thread),  # type: ignore[arg-type]
+            a_message(message_id="4", author=BOT),
+            a_message(message_id="5", **in_thread),  # type: ignore[arg-type]
+            a_message(message_id="6", author=an_author("32")),
+        )
+        assert door.told_off == ["1", "5"]
+        assert await door.count(schema.turns) == 1
+
+
+class TestOtherBots:
+    async def test_what_only_shows_never_starts_a_turn_in_any_mode(
+        self, database: Database
+    ) -> None:
+        n = 0
+        for mode, trusted in product(BotMode, (frozenset[str](), frozenset({"50"}))):
+            door = Door(database, GatePolicy(ACCOUNT, bot_mode=mode, trusted_bots=trusted))
+            shown = a_message("-# ⏳ <@900> working", author=BOT)
+            messages = []
+            for changes in (
+                {"silent": True},
+                {"silent": True, "edited": True},
+                {"text": "<@900> go on", "edited": True},
+                {"text": "<@900> go on", "silent": True, "from_history": True},
+                {"text": "<@900> go on", "edited": True, "from_history": True},
+            ):
+                n += 1
+                message_id = PlatformId(str(1000 + n))
+                messages.append(replace(shown, message_id=message_id, **changes))
+            await door.take(*messages)
+        assert await door.count(schema.turns) == 0
+        assert await door.count(schema.inbox) == 20
+        async with database.read() as tx:
+            where = await conversations.find(tx, a_ref())
+        assert where is not None
+        # They are noticed first and judged later.
+        assert where.has_other_bot
+
+    async def test_a_whole_message_does_where_it_may(self, database: Database) -> None:
+        """Negative control of the above."""
+        door = Door(database, GatePolicy(ACCOUNT, trusted_bots=frozenset({"50"})))
+        await door.take(a_message("<@900> go on", author=BOT))
+        assert await door.count(schema.turns) == 1
+
+
+class TestOurOwnEcho:
+    async def test_names_the_message_of_its_delivery_once(self, door: Door) -> None:
+        async with door.database.transaction() as tx:
+            where = await a_conversation(tx)
+            made = await a_delivery(tx, where)
+            other = await a_delivery(tx, where, "other:v1")
+            known = await deliveries.get(tx, made)
+            assert known is not None
+        own = an_author("900", AuthorKind.SELF)
+        echo = replace(a_message("hello", author=own, message_id="5000"), nonce=known.nonce)
+        await door.take(echo, replace(echo, nonce=other))
+        async with door.database.read() as tx:
+            row, untouched = await deliveries.get(tx, made), await deliveries.get(tx, other)
+        assert row is not None
+        assert untouched is not None
+        assert (row.platform_id, untouched.platform_id) == ("5000", None)
+        assert (await door.entry("5000")).disposition is Disposition.ECHO
+        assert door.woken == [where.id]
+
+    async def test_without_a_nonce_or_of_another_process_is_only_noted(self, door: Door) -> None:
+        own = an_author("900", AuthorKind.SELF)
+        echo = a_message("hello", author=own, message_id="5000")
+        await door.take(echo, replace(echo, message_id=PlatformId("5001"), nonce="unknown"))
+        assert await door.count(schema.inbox) == 2
+        assert not door.woken
+
+
+class TestAThread:
+    async def test_is_ours_by_its_owner_or_by_what_we_said_there(self, door: Door) -> None:
+        ref = a_ref("500", "77")
+        talk = a_message("go on", message_id="1", ref=ref, place=Place.THREAD, mentions=())
+        ours = replace(
+            talk, message_id=PlatformId("2"), conversation=a_ref("501", "77"),
+            thread_owner=PlatformId("900"),
+        )  # fmt: skip
+        await door.take(talk, ours)
+        assert (await door.entry("1")).reason == "not_involved"
+        assert (await door.entry("2")).reason == "accepted"
+        mention = a_message(message_id="3", ref=ref, place=Place.THREAD)
+        await door.take(mention)
+        await door.take(replace(talk, message_id=PlatformId("4")))
+        assert (await door.entry("4")).reason == "accepted"
+
+    async def test_the_second_message_is_told_its_place(self, door: Door) -> None:
+        ref = a_ref("500", "77")
+        await door.take(
+            *(a_message(message_id=str(n), ref=ref, place=Place.THREAD) for n in (1, 2, 3))
+        )
+        async with door.database.read() as tx:
+            where = await conversations.find(tx, ref)
+            assert where is not None
+            rows = await deliveries.open_of(tx, where.id)
+        assert ["Queued behind 1" in r.body.content for r in rows] == [True, False]
+        assert ["Queued behind 2" in r.body.content for r in rows] == [False, True]
+        assert all(row.body.silent and row.body.buttons for row in rows)
