@@ -32,13 +32,17 @@ def _environ(folder: Path, **more: str) -> dict[str, str]:
 
 @asynccontextmanager
 async def _started(
-    folder: Path, *arguments: str, terminal: int | None = None, **environ: str
+    folder: Path,
+    *arguments: str,
+    terminal: int | None = None,
+    output: int = asyncio.subprocess.PIPE,
+    **environ: str,
 ) -> AsyncIterator[asyncio.subprocess.Process]:
     command = (sys.executable, "-m", "openab", "demo", *_PACE, *arguments)
     process = await asyncio.create_subprocess_exec(
         *command,
         stdin=asyncio.subprocess.DEVNULL if terminal is None else terminal,
-        stdout=asyncio.subprocess.PIPE if terminal is None else terminal,
+        stdout=output if terminal is None else terminal,
         stderr=asyncio.subprocess.STDOUT,
         env=_environ(folder, **environ),
     )
@@ -119,6 +123,17 @@ async def test_an_interrupted_demo_stops_its_brokers_and_removes_its_folder(tmp_
         rest, _ = await process.communicate()
     assert process.returncode == 130, rest.decode()
     assert b"Stopped; nothing is left behind." in rest
+    assert _kept(tmp_path) == []
+    assert _processes(tmp_path) == []
+
+
+async def test_a_demo_that_nobody_reads_any_more_ends_in_order(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    async with _started(tmp_path, output=writing) as process:
+        os.close(writing)
+        os.close(reading)
+        async with asyncio.timeout(90):
+            assert await process.wait() == 130
     assert _kept(tmp_path) == []
     assert _processes(tmp_path) == []
 

@@ -4,6 +4,7 @@ import asyncio
 import shlex
 import signal
 import sys
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -35,7 +36,7 @@ def demo(
     # A terminal that cannot show a character gets a question mark, not a traceback.
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     staging = Staging(
-        console=Console(highlight=False, markup=False, emoji=False),
+        console=_Console(highlight=False, markup=False, emoji=False),
         broker=shlex.split(broker_command) or (sys.executable, "-m", "openab"),
         pace=pace,
         is_open_end=sys.stdin.isatty() and sys.stdout.isatty(),
@@ -43,9 +44,18 @@ def demo(
     try:
         holds = asyncio.run(_until_stopped(staging))
     except asyncio.CancelledError:
-        typer.echo("Stopped; nothing is left behind.", err=True)
+        with suppress(BrokenPipeError):
+            typer.echo("Stopped; nothing is left behind.", err=True)
         raise typer.Exit(INTERRUPTED) from None
     raise typer.Exit(0 if holds else FAILED)
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Nobody reads any more: go silent, and end in order rather than from the middle of a print."""
+        with suppress(SystemExit):
+            super().on_broken_pipe()
+        signal.raise_signal(signal.SIGTERM)
 
 
 async def _until_stopped(staging: Staging) -> bool:
