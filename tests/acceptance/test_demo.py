@@ -36,6 +36,7 @@ async def _started(
     *arguments: str,
     terminal: int | None = None,
     output: int = asyncio.subprocess.PIPE,
+    errors: int = asyncio.subprocess.STDOUT,
     **environ: str,
 ) -> AsyncIterator[asyncio.subprocess.Process]:
     command = (sys.executable, "-m", "openab", "demo", *_PACE, *arguments)
@@ -43,7 +44,7 @@ async def _started(
         *command,
         stdin=asyncio.subprocess.DEVNULL if terminal is None else terminal,
         stdout=output if terminal is None else terminal,
-        stderr=asyncio.subprocess.STDOUT,
+        stderr=errors,
         env=_environ(folder, **environ),
     )
     try:
@@ -129,7 +130,7 @@ async def test_an_interrupted_demo_stops_its_brokers_and_removes_its_folder(tmp_
 
 async def test_a_demo_that_nobody_reads_any_more_ends_in_order(tmp_path: Path) -> None:
     reading, writing = os.pipe()
-    async with _started(tmp_path, output=writing) as process:
+    async with _started(tmp_path, output=writing, errors=asyncio.subprocess.DEVNULL) as process:
         os.close(writing)
         os.close(reading)
         async with asyncio.timeout(90):
