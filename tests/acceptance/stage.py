@@ -130,6 +130,15 @@ class Broker:
         assert len(found) == 1, f"{len(found)} turns of one trigger"
         return found[0]
 
+    async def taken_in(self, message: Message, seconds: float = 10.0) -> None:
+        """Wait until it has committed what becomes of this message."""
+        async with asyncio.timeout(seconds):
+            while True:
+                if self.rows("SELECT 1 FROM inbox WHERE event_key = ?", message.id):
+                    return
+                # A row of another process: there is no signal to wait for.
+                await asyncio.sleep(0.05)
+
     async def turn_is(self, trigger: Message, state: str, seconds: float = 15.0) -> dict[str, Any]:
         """Wait until the trigger's turn has this state."""
         async with asyncio.timeout(seconds):
@@ -205,6 +214,7 @@ class Stage:
         bot = bot or self.discord.add_bot(name)
         place = self.folder / f"{name}-{len(self.brokers)}"
         place.mkdir()
+        (place / "broker.jsonl").touch()
         log = place / "agent.jsonl"
         args = ["-m", "openab.simulator.agent", "--state-dir", str(place / "sessions")]
         args += ["--log", str(log), *agent_args]
@@ -270,6 +280,14 @@ class Stage:
             return message.content.startswith("-# ") and holding in message.content
 
         return await self.discord.wait_message(thread, fits, seconds)
+
+    async def bare(self, thread: str, seconds: float = 30.0) -> None:
+        """Wait until no presentation message stands in a thread."""
+
+        def is_bare(shown: list[Message]) -> bool:
+            return not any(one.content.startswith("-# ") for one in shown)
+
+        await self.discord.wait_messages(thread, is_bare, seconds)
 
     def finals(self, thread: str, broker: Broker) -> list[Message]:
         """The bot's messages that stand in a thread now and are no presentation messages."""
