@@ -15,7 +15,7 @@ from openab.app.reloading import Reloading
 from openab.app.values import DISCORD, Live, agent_spec, presentation
 from openab.app.wiring import Doors, Parts, lock_mark, wire
 from openab.channels.discord.client import DiscordClient
-from openab.channels.discord.rest import Identity
+from openab.channels.discord.rest import Identity, TokenRefused
 from openab.channels.discord.slash import register_commands
 from openab.config.load import Loaded
 from openab.config.paths import openab_home, private_folder
@@ -79,9 +79,8 @@ class Broker:
             metrics=self._metrics.render,
             turns=self._readiness.live_turns,
         )
-        bound = await server.start()
+        await server.start()
         stack.push_async_callback(server.stop)
-        log.info("http_listening", address=bound)
 
     def _client(self, stack: AsyncExitStack) -> DiscordClient:
         discord, metrics = self._loaded.config.discord, self._metrics
@@ -103,6 +102,9 @@ class Broker:
         while not stopping.is_set():
             try:
                 identity = await client.login()
+            except TokenRefused as error:
+                words = "Discord refuses the token; [discord] bot_token needs a valid one"
+                raise TokenRefused(f"{words} ({error})") from error
             except (Transient, Unknown) as error:
                 wait = _LOGIN_WAITS[min(attempt, len(_LOGIN_WAITS) - 1)]
                 log.warning("login_failed", error=str(error), retry_seconds=wait)
@@ -203,15 +205,16 @@ class Broker:
             "stream log": parts.stream_log.run(),
             "courtesies": parts.courtesies.run(),
             "reloading": self._reloading.run(),
-            "agent check": self._check_agent(),
+            "agent check": self._check_agent(parts),
             "commands": self._register(parts, identity),
             "gauges": self._gauges.run(parts, identity.account),
             "loop lag": measure_loop_lag(self._metrics),
         }
 
-    async def _check_agent(self) -> None:
+    async def _check_agent(self, parts: Parts) -> None:
         """Try the agent once at the start, so that a wrong command is known before anybody asks."""
-        checked = await check_agent(agent_spec(self._loaded.config, self._environ))
+        spec = agent_spec(self._loaded.config, self._environ)
+        checked = await check_agent(spec, markers=parts.agents.markers)
         self._readiness.agent = checked
         if checked.failure:
             log.error("agent_failed", kind=checked.failure.kind.value, told=checked.failure.message)

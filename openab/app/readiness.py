@@ -1,5 +1,6 @@
 """What `/readyz` and the status page say: each part's own word, asked anew each time."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
     from openab.agents.host.check import AgentChecked
     from openab.channels.discord.client import DiscordClient
     from openab.storage.engine import Database
+
+_PATIENCE = 2.0
 
 
 class Readiness:
@@ -34,8 +37,11 @@ class Readiness:
         if self.database is None:
             return Check(ok=False, reason="not opened yet")
         try:
-            async with self.database.read() as tx:
+            # As a writer: a file that somebody else holds can still be read.
+            async with asyncio.timeout(_PATIENCE), self.database.transaction() as tx:
                 await tx.now()
+        except TimeoutError:
+            return Check(ok=False, reason=f"it takes no writes within {_PATIENCE:.0f} s")
         except OpenabError as error:
             return Check(ok=False, reason=str(error))
         return Check(ok=True)

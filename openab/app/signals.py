@@ -12,7 +12,10 @@ import structlog
 log = structlog.stdlib.get_logger(__name__)
 
 _STOPS = (signal.SIGTERM, signal.SIGINT)
-_LAST_WORDS = b"openab: second signal, ending at once\n"
+#: A log line as any other, for whoever reads them by program.
+_LAST_WORDS = (
+    b'{"level": "warning", "event": "second_signal", "told": "second signal, ends at once"}\n'
+)
 
 
 class Signals:

@@ -1,5 +1,6 @@
 """Is this an agent that we can use? Starts it, says hello, ends it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from openab.agents.acp.session import AcpSession
@@ -21,9 +22,14 @@ class AgentChecked:
     auth_methods: tuple[str, ...] = ()
 
 
-async def check_agent(spec: AgentSpec, timeouts: Timeouts | None = None) -> AgentChecked:
-    """Never raises for anything an agent does; nothing of it is left afterwards."""
-    session = AcpSession(spec, {}, timeouts or Timeouts(), Sizes())
+async def check_agent(
+    spec: AgentSpec, timeouts: Timeouts | None = None, *, markers: Mapping[str, str] | None = None
+) -> AgentChecked:
+    """Never raises for anything an agent does; nothing of it is left afterwards.
+
+    `markers` name the owner, so that the next start can end what a killed process left of it.
+    """
+    session = AcpSession(spec, markers or {}, timeouts or Timeouts(), Sizes())
     try:
         able = (await session.initialize()).abilities
     except (AgentRefused, AgentUnavailable) as error:

@@ -73,7 +73,8 @@ class EmbeddedAgents:
     ) -> None:
         self._incarnation = incarnation
         self._timeouts, self._sizes = timeouts or Timeouts(), sizes or Sizes()
-        self._markers = {OWNER_VARIABLE: owner_marker(database_id, account, incarnation)}
+        #: What every process started here carries in its environment.
+        self.markers = {OWNER_VARIABLE: owner_marker(database_id, account, incarnation)}
         self._entries: dict[tuple[str, str, int], _Entry] = {}
         self._journals: dict[TurnId, Journal] = {}
         self._stopped = False
@@ -129,7 +130,7 @@ class EmbeddedAgents:
                 return Opened(entry.session.acp_session_id, OpenedBy.LIVE)
             if entry.session:
                 await entry.session.end()
-            entry.session = AcpSession(spec, self._markers, self._timeouts, self._sizes)
+            entry.session = AcpSession(spec, self.markers, self._timeouts, self._sizes)
             opened = await entry.session.open(acp_session_id)
         log.info("agent_session_opened", key=session.key, by=opened.by, pid=entry.session.pid)
         return opened
