@@ -71,6 +71,7 @@ MODES = {
     "deaf-to-cancel": "ignores session/cancel",
     "cancel-needs-answer": "ends a cancelled turn only after its permission question is answered",
     "cancel-poison": "a cancel while idle spoils every later prompt",
+    "cancel-breaks": "a cancelled prompt fails, and so does every later one",
     "stay-on-eof": "does not end when stdin closes",
     "ignore-sigterm": "does not end on SIGTERM",
     "setsid-child": "each turn starts a process in a session of its own",
@@ -611,6 +612,9 @@ class Agent:
             outcome = {"result": {"stopReason": stop}}
         except Cancelled:
             outcome = {"result": {"stopReason": "cancelled"}}
+            if "cancel-breaks" in self._modes:
+                self._poisoned = True
+                outcome = {"error": {"code": -32603, "message": "Internal error"}}
         except Failed as failed:
             outcome = {"error": {"code": failed.code, "message": str(failed)}}
         session.remember("agent", player.text)

@@ -18,7 +18,7 @@ from openab.domain.agent_events import (
     PlanChanged,
     TextDelta,
 )
-from openab.ports.agent import Liveness
+from openab.ports.agent import Liveness, OpenedBy
 from tests.integration.acp_host import (
     SESSION,
     SHORT,
@@ -196,6 +196,22 @@ async def test_an_agent_deaf_to_cancel_is_ended(host: Host, tmp_path: Path) -> N
     assert text_of(told) == "half"
     assert end_of(told).kind is EndKind.CANCELLED
     assert not family(mark)
+
+
+async def test_an_agent_that_breaks_over_a_cancel_is_not_used_again(
+    host: Host, tmp_path: Path
+) -> None:
+    spec = a_spec(tmp_path, "cancel-breaks")
+    opened = await host.open(spec)
+    mark = mark_of(host.agent())
+    turn = await host.prompt("[[say=half]] [[hang]]")
+    await host.until(turn, is_text)
+    await host.agents.cancel(SESSION, turn)
+    assert end_of(await host.told(turn)).kind is EndKind.CANCELLED
+    assert not family(mark)
+    again = await host.open(spec, opened.acp_session_id)
+    assert again.by is OpenedBy.RESUMED
+    assert text_of(await host.ask(OK)) == "all is well"
 
 
 async def test_cancel_answers_the_question_that_the_agent_waits_for(

@@ -130,6 +130,10 @@ class RunningPrompt:
 
     async def _refused(self, error: RpcError) -> PromptEnded:
         await self._late_text()
+        if self._cancelled and error.code != REQUEST_CANCELLED:
+            # Some agents break over a cancel, and then take no other prompt in that process.
+            log.warning("agent_broke_over_cancel", turn_id=self.turn, code=error.code)
+            await self._connection.end()
         if self._cancelled or error.code == REQUEST_CANCELLED:
             return PromptEnded(EndKind.CANCELLED, "cancelled")
         tail = self._connection.process.stderr_tail()
