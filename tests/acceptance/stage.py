@@ -141,6 +141,7 @@ class Broker:
 
     async def turn_is(self, trigger: Message, state: str, seconds: float = 15.0) -> dict[str, Any]:
         """Wait until the trigger's turn has this state."""
+        await self.taken_in(trigger)
         async with asyncio.timeout(seconds):
             while True:
                 turn = self.turn(trigger)
@@ -311,6 +312,11 @@ class Stage:
                     broker.process.send_signal(signal.SIGCONT)
                     broker.process.kill()
                 await broker.process.wait()
+
+
+def broken(promise: str) -> Sequence[str]:
+    """What starts a broker that breaks this promise: the control of the tests that prove it."""
+    return (sys.executable, str(Path(__file__).with_name("broken_demo_broker.py")), promise)
 
 
 @asynccontextmanager

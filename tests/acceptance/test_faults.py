@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -19,7 +20,7 @@ from openab.simulator.discord import (
 )
 from openab.simulator.discord.faults import FaultHandle, RestFault
 from tests.acceptance import audit
-from tests.acceptance.stage import Broker, Stage, shared_broker
+from tests.acceptance.stage import Broker, Stage, broken, open_stage, shared_broker
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("faults")]
 
@@ -99,6 +100,19 @@ def _check_single(stage: Stage, sol: Broker, asked: Message) -> None:
     assert all(audit.fences_are_balanced(one.content) for one in finals)
     assert stage.placeholders(asked.id) == []
     assert len(stage.discord.threads(asked.channel_id)) == 1
+
+
+async def test_without_its_nonce_a_repeated_call_would_double_the_message(tmp_path: Path) -> None:
+    """The control of the above: the fault does double what nothing protects."""
+    async with open_stage(tmp_path) as stage:
+        sol = stage.broker(argv=broken("nonce"))
+        await sol.start()
+        asked = await stage.ask(sol, "[[delay=0.01]] [[file=chars:2500]] [[wait=1]]")
+        _break(stage, asked, "part", commit_then(502))
+        await sol.turn_is(asked, "done", 60)
+        text = "".join(one.content for one in stage.finals(asked.id, sol))
+        assert text.count("line 100: print") == 2
+        assert await sol.stop() == 0
 
 
 async def test_a_thread_that_another_bot_opened_first_is_adopted(scene: Scene) -> None:

@@ -1,16 +1,12 @@
 """Nothing an agent writes pings or wakes anybody, in whatever pieces it comes."""
 
 import asyncio
-import sys
-from pathlib import Path
 
 import pytest
 
 from openab.simulator.discord import LoopbackDiscord, Person
 from tests.acceptance import audit
-from tests.acceptance.stage import Broker, Stage
-
-_BROKEN = (sys.executable, str(Path(__file__).with_name("broken_broker.py")))
+from tests.acceptance.stage import Broker, Stage, broken
 
 
 def _hostile(bot: str, role: str) -> list[str]:
@@ -59,7 +55,7 @@ async def test_an_agent_that_writes_mentions_in_every_way_reaches_nobody(stage: 
 
 
 async def test_the_audit_sees_a_broker_that_does_not_neutralise(stage: Stage) -> None:
-    sol = stage.broker(argv=_BROKEN)
+    sol = stage.broker(argv=broken("neutralising"))
     await sol.start()
     asked = await stage.ask(sol, "[[say=@everyone look]]")
     answer = await stage.answer(asked.id, sol, "@everyone look")
