@@ -191,7 +191,7 @@ class Outbox:
             await self._doubt(tx, delivery)
         else:
             await settle_refusal(tx, Refused(self._settings, where, delivery, answer))
-            await settle_turn(tx, delivery.turn)
+            await settle_turn(tx, self._settings, delivery.turn)
 
     async def _confirm(self, tx: Transaction, delivery: Delivery, **values: object) -> None:
         sent = await deliveries.record(tx, delivery, Confirmed(), **values)
@@ -200,7 +200,7 @@ class Outbox:
             await conversations.note_message(tx, here, sent.platform_id, other_bot=False)
         if is_placeholder(sent):
             await retire_older(tx, sent)
-        await settle_turn(tx, sent.turn)
+        await settle_turn(tx, self._settings, sent.turn)
         tx.after_commit(lambda: self._on_sent(sent))
 
     async def _postpone(self, tx: Transaction, delivery: Delivery, answer: Answer) -> None:
@@ -284,7 +284,7 @@ class Outbox:
         dead = await deliveries.record(tx, delivery, GivenUp(reason))
         if dead.purpose is Purpose.FINAL:
             await tell_unclear(tx, self._settings, self._where, dead)
-        await settle_turn(tx, dead.turn)
+        await settle_turn(tx, self._settings, dead.turn)
 
 
 def _found(delivery: Delivery, answer: Answer) -> dict[str, object]:

@@ -66,8 +66,6 @@ async def finish(
     )
     await turns.log(tx, turn.id, "answer_owed", {"parts": len(final.parts)})
     await streams.forget_text(tx, turn.id)
-    if settings.reactions.enabled:
-        await streams.wish_reaction(tx, turn.id, _last_emoji(settings, outcome), now)
 
 
 async def _owe_final(
@@ -163,15 +161,6 @@ def _error(failure: AgentFailure | None) -> dict[str, object] | None:
     }
 
 
-def _last_emoji(settings: Settings, outcome: Outcome) -> str | None:
-    emojis = settings.reactions.emojis
-    last = {
-        Outcome.COMPLETED: emojis.done,
-        Outcome.CANCELLED: emojis.cancelled,
-    }.get(outcome, emojis.error)
-    return last or None
-
-
 async def end_unprompted(
     tx: Transaction, settings: Settings, turn: Turn, text: str, told_in: Conversation
 ) -> None:
@@ -209,5 +198,3 @@ async def end_unprompted(
     await turns.record(
         tx, turn, Ended(Outcome.FAILED), outcome=Outcome.FAILED.value, raw="", answered_at=now
     )
-    if settings.reactions.enabled:
-        await streams.wish_reaction(tx, turn.id, settings.reactions.emojis.error or None, now)

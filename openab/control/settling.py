@@ -2,18 +2,22 @@
 
 import structlog
 
+from openab.control.settings import Settings
 from openab.domain.delivery import LIFECYCLE, DeadReason, DeliveryState
 from openab.domain.ids import TurnId
 from openab.domain.turn import TurnState, settled
-from openab.storage import deliveries, turns
+from openab.storage import deliveries, streams, turns
 from openab.storage.deliveries import Delivery
 from openab.storage.engine import Transaction
 
 log = structlog.get_logger()
 
 
-async def settle_turn(tx: Transaction, turn_id: TurnId | None) -> None:
-    """Settle the turn if nothing owed for it is open any more; otherwise do nothing."""
+async def settle_turn(tx: Transaction, settings: Settings, turn_id: TurnId | None) -> None:
+    """Settle the turn if nothing owed for it is open any more; otherwise do nothing.
+
+    Only now the trigger's reaction tells the end: an answer that did not arrive is no success.
+    """
     if turn_id is None:
         return
     # Locked first: its rows may be settled in two conversations at once, and the second one to look
@@ -26,7 +30,15 @@ async def settle_turn(tx: Transaction, turn_id: TurnId | None) -> None:
         return
     event = settled(turn.outcome, any_dead=any(_is_loss(row) for row in owed))
     state = await turns.record(tx, turn, event, settled_at=await tx.now())
+    if settings.reactions.enabled:
+        await streams.wish_reaction(tx, turn_id, _last_emoji(settings, state), await tx.now())
     tx.after_commit(lambda: log.info("turn_settled", turn_id=turn_id, state=state.value))
+
+
+def _last_emoji(settings: Settings, state: TurnState) -> str | None:
+    emojis = settings.reactions.emojis
+    last = {TurnState.DONE: emojis.done, TurnState.CANCELLED: emojis.cancelled}
+    return last.get(state, emojis.error) or None
 
 
 def _is_loss(row: Delivery) -> bool:

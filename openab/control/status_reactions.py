@@ -10,6 +10,7 @@ import structlog
 from openab.control.services import Services
 from openab.domain.errors import Transient, Unknown
 from openab.domain.ids import TurnId
+from openab.domain.turn import LIFECYCLE
 from openab.ports.channel import Channel, ChannelRejected
 from openab.storage import conversations, streams, turns
 from openab.storage.conversations import Ownership
@@ -95,7 +96,8 @@ class StatusReactions:
         """All is as wished: nothing more is due, unless the last emoji is to go after a while."""
         settings = self._services.settings.reactions
         turn = await turns.get(tx, reactions.turn)
-        if settings.remove_after_reply and reactions.wished and turn and turn.outcome:
+        is_over = turn is not None and turn.state in LIFECYCLE.terminal
+        if settings.remove_after_reply and reactions.wished and is_over:
             is_done = reactions.wished == settings.emojis.done
             hold = settings.done_hold if is_done else settings.error_hold
             await streams.wish_reaction(tx, reactions.turn, None, now + hold)
