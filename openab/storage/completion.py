@@ -1,7 +1,7 @@
 """Steps of a transaction that are done whole, or told in our own errors."""
 
 import asyncio
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 import structlog
@@ -22,8 +22,15 @@ async def in_our_errors(step: Awaitable[Result]) -> Result:
         raise translated(error) from None
 
 
-async def to_its_end(name: str, step: Coroutine[Any, Any, Result]) -> Result:
-    """Do `step` whole, whoever is cancelled meanwhile; the cancellation is raised afterwards."""
+async def to_its_end(
+    name: str,
+    step: Coroutine[Any, Any, Result],
+    undo: Callable[[Result], Coroutine[Any, Any, None]] | None = None,
+) -> Result:
+    """Do `step` whole, whoever is cancelled meanwhile; the cancellation is raised afterwards.
+
+    Then nobody gets the result, so `undo` gives back what it stands for.
+    """
     task, cancelled = spawn(name, step), None
     while not task.done():
         try:
@@ -34,6 +41,8 @@ async def to_its_end(name: str, step: Coroutine[Any, Any, Result]) -> Result:
         return _result(name, task)
     if task.cancelled() or task.exception() is not None:
         log.warning("cancelled_while_failing", step=name, error=repr(_failure(task)))
+    elif undo is not None:
+        await to_its_end(f"undo {name}", undo(task.result()))
     raise cancelled
 
 

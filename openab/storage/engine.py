@@ -103,7 +103,8 @@ class Database:
     async def _open(self, engine: AsyncEngine) -> AsyncIterator[Transaction]:
         if self._is_closed:
             raise DatabaseUnavailable("the database was closed")
-        connection = await in_our_errors(engine.connect())
+        # A cancelled caller gets no connection, and then nobody else would give it back.
+        connection = await to_its_end("connect", _connected(engine), self._give_back)
         tx = Transaction(connection, self, self.offset)
         try:
             await in_our_errors(connection.begin().start())
@@ -145,3 +146,7 @@ class Database:
             own = str(uuid4())
             await tx.execute(schema.database.insert().values(id=own, created_at=await tx.now()))
             return own
+
+
+async def _connected(engine: AsyncEngine) -> AsyncConnection:
+    return await in_our_errors(engine.connect())

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
+from openab.ports.tasks import end, spawn
 from openab.storage.engine import (
     CommitUnknown,
     Conflict,
@@ -604,3 +605,24 @@ class TestSqliteFiles:
         for thread in threads:
             thread.join(_SOON)
         assert failures == []
+
+
+async def test_a_caller_cancelled_while_it_connects_leaves_no_connection(
+    database_address: str,
+) -> None:
+    database = await Database.open(database_address)
+    try:
+        for waits in range(12):
+            reader = spawn("cancelled reader", _read_once(database))
+            for _ in range(waits):
+                await asyncio.sleep(0)
+            await end(reader)
+            await _read_once(database)
+    finally:
+        # The fixture finds connections that are still open after this.
+        await database.close()
+
+
+async def _read_once(database: Database) -> None:
+    async with database.read() as tx:
+        assert (await tx.now()).tzinfo is not None
