@@ -7,6 +7,7 @@ target is measured once more under a profiler, and the profile is named below th
 import argparse
 import asyncio
 import importlib
+import signal
 import sys
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
@@ -42,6 +43,9 @@ def main(arguments: Sequence[str]) -> int:
         parser.error(f"no such benchmark: {', '.join(sorted(unknown))}")
     databases = (told.database,) if told.database else DATABASES
     workload = Workload(is_smoke=told.smoke, databases=databases)
+    # As on SIGINT: brokers and agents must not outlive a run that is told to stop.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     return asyncio.run(_run(told.name or NAMES, workload, told.profiles))
 
 

@@ -4,6 +4,7 @@ The loopback and this measuring code share a process, which is neither the broke
 """
 
 import asyncio
+import fcntl
 import json
 import os
 import signal
@@ -39,6 +40,8 @@ class Stage:
         self.ann = discord.add_person("ann")
         self.receipts = Receipts()
         self.threads: list[str] = []
+        self._gate = folder / "gate"
+        self._gate.touch()
         self.log = folder / "broker.jsonl"
         self._process: asyncio.subprocess.Process | None = None
         self._tags = 0
@@ -48,7 +51,7 @@ class Stage:
     def configure(self) -> Path:
         """Write the configuration; agents are the tiny ones."""
         config = self.folder / "config.toml"
-        args = ["-I", "-S", str(_AGENT), str(self.folder / "receipts")]
+        args = ["-I", "-S", str(_AGENT), str(self.folder / "receipts"), str(self._gate)]
         config.write_text(
             f"[discord]\nbot_token = {json.dumps(self.bot.token)}\n"
             f"api_base = {json.dumps(self.discord.api_base)}\n"
@@ -120,15 +123,21 @@ class Stage:
         return tag, f"[[bench={tag}:{chunks}:{seconds}]]"
 
     async def converse(self, count: int, chunks: int = 1, seconds: float = 0.0) -> None:
-        """Open so many conversations by a mention in a channel each; returns when all are prompted."""
-        tags = []
-        for _ in range(count):
-            channel = self.discord.add_channel(f"room-{len(self.threads)}")
-            tag, text = self.order(chunks, seconds)
-            asked = await self.ann.say(channel.id, f"{self.bot.mention} {text}")
-            self.threads.append(asked.id)
-            tags.append(tag)
-        await self.receipts.wait(tags, START_SECONDS + count)
+        """Open so many conversations by a mention in a channel each; returns when all are prompted.
+
+        No agent streams before the last one is prompted, so that the streams do not hold that up.
+        """
+        with self._gate.open() as gate:
+            fcntl.flock(gate, fcntl.LOCK_EX)
+            tags = [await self._open_conversation(chunks, seconds) for _ in range(count)]
+            await self.receipts.wait(tags, START_SECONDS + count)
+
+    async def _open_conversation(self, chunks: int, seconds: float) -> str:
+        channel = self.discord.add_channel(f"room-{len(self.threads)}")
+        tag, text = self.order(chunks, seconds)
+        asked = await self.ann.say(channel.id, f"{self.bot.mention} {text}")
+        self.threads.append(asked.id)
+        return tag
 
     async def ask(self, threads: Sequence[str]) -> dict[str, float]:
         """Say something in these conversations at once; the seconds until each agent had read it."""

@@ -1,10 +1,12 @@
 """The lightest ACP agent that streams: standard library, one session, its receipts are datagrams.
 
-`python -I -S tiny_agent.py SOCKET`: of each `session/prompt` it tells SOCKET the moment at which the
-line was read, as `TAG MONOTONIC_SECONDS`. What it does is written in the prompt:
-`[[bench=TAG:CHUNKS:SECONDS]]` streams so many chunks, one in so many seconds.
+`python -I -S tiny_agent.py SOCKET GATE`: of each `session/prompt` it tells SOCKET the moment at which
+the line was read, as `TAG MONOTONIC_SECONDS`. What it does is written in the prompt:
+`[[bench=TAG:CHUNKS:SECONDS]]` streams so many chunks, one in so many seconds, as soon as nobody locks
+the file GATE.
 """
 
+import fcntl
 import json
 import os
 import re
@@ -43,6 +45,8 @@ def _play(prompt: str, read_at: float, receipts: socket.socket) -> None:
     # The last one: earlier prompts may be quoted before it.
     tag, count, seconds = _ORDER.findall(prompt)[-1]
     receipts.send(f"{tag} {read_at!r}".encode())
+    with open(sys.argv[2]) as gate:  # noqa: PTH123 - pathlib takes as long to import as all the rest
+        fcntl.flock(gate, fcntl.LOCK_SH)
     chunks = [_UPDATE % (os.getpid(), words) for words in _WORDS]
     # Many agents begin together; each has a beat of its own.
     due = time.monotonic() + float(seconds) * (os.getpid() % 97) / 97

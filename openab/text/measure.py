@@ -13,7 +13,8 @@ def units(text: str) -> int:
     """Length in UTF-16 units, which is never less than the length in code points."""
     if text.isascii():
         return len(text)
-    return len(text) + sum(char > "\uffff" for char in text)
+    # A lone surrogate is a unit like any other.
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def fit(text: str, start: int, end: int, room: int) -> int:

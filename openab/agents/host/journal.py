@@ -33,11 +33,10 @@ class _Pieces:
     texts: list[str] = field(default_factory=list)
     size: int = 0
 
-    def takes(self, event: AgentEvent) -> bool:
-        same = type(event) is type(self.first)
-        if not same or not isinstance(event, TextDelta | Thought) or self.size >= _JOINED:
+    def takes(self, event: TextDelta | Thought) -> bool:
+        if self.size >= _JOINED or type(event) is not type(self.first):
             return False
-        return replace(event, text="") == replace(self.first, text="")
+        return _message_id(event) == _message_id(self.first)
 
     def whole(self) -> TextDelta | Thought:
         return replace(self.first, text="".join(self.texts))
@@ -150,6 +149,10 @@ def merged(older: ToolChanged, newer: ToolChanged) -> ToolChanged:
         kind=newer.kind if newer.kind is not None else older.kind,
         status=newer.status if newer.status is not None else older.status,
     )
+
+
+def _message_id(event: TextDelta | Thought) -> str | None:
+    return event.message_id if isinstance(event, TextDelta) else None
 
 
 def _size(event: AgentEvent) -> int:
