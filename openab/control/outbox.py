@@ -75,6 +75,10 @@ class Outbox:
 
     async def recover(self) -> None:
         """A former owner's calls may have been carried out: from now on they are in doubt."""
+        async with self._database.read() as tx:
+            left = await deliveries.open_of(tx, self._where.id)
+        if not any(delivery.state is DeliveryState.SENDING for delivery in left):
+            return
         async with self._database.transaction() as tx:
             await conversations.lock(tx, self._ownership)
             for delivery in await deliveries.open_of(tx, self._where.id):

@@ -22,19 +22,23 @@ async def end_interrupted(database: Database, settings: Settings, ownership: Own
 
     Its agent ended with it (embedded agents live inside their broker). Returns how many.
     """
+    async with database.read() as tx:
+        if not await _running(tx, ownership):
+            return 0
     async with database.transaction() as tx:
         where = await conversations.lock(tx, ownership)
-        left = [
-            turn
-            for turn in await turns.open_of(tx, ownership.conversation)
-            if turn.state is TurnState.RUNNING
-        ]
+        left = await _running(tx, ownership)
         for turn in left:
             await turns.log(tx, turn.id, "turn_interrupted", {"attempt": turn.attempt})
             await finish(tx, settings, where, turn, await _left_behind(tx, turn))
     for turn in left:
         log.warning("turn_interrupted", turn_id=turn.id)
     return len(left)
+
+
+async def _running(tx: Transaction, ownership: Ownership) -> list[Turn]:
+    waiting = await turns.open_of(tx, ownership.conversation)
+    return [turn for turn in waiting if turn.state is TurnState.RUNNING]
 
 
 async def _left_behind(tx: Transaction, turn: Turn) -> Run:

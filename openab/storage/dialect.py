@@ -62,6 +62,11 @@ class Dialect:
             await self.reader.dispose()
 
 
+def waits_inside(name: str) -> bool:
+    """Whether a transaction can still wait for a lock once it has begun; SQLite takes its one at BEGIN."""
+    return name != "sqlite"
+
+
 def connect(url: str) -> Dialect:
     """Make the engines for a SQLAlchemy async URL; SQLite's folder and file are made private."""
     parsed = sa.make_url(url)

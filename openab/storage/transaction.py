@@ -13,7 +13,7 @@ from sqlalchemy.engine import CursorResult
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncTransaction
 
 from openab.storage.completion import in_our_errors, to_its_end
-from openab.storage.dialect import clock
+from openab.storage.dialect import clock, waits_inside
 from openab.storage.failures import translated_commit
 from openab.storage.types import from_micros
 
@@ -51,18 +51,27 @@ class Transaction:
         self.is_committed = False
         self._connection = connection
         self._hints: list[Callable[[], None]] = []
+        self._now: datetime | None = None
+        self._waits_inside = waits_inside(self.dialect)
         self._is_broken = False
 
     async def execute(
         self, statement: sa.Executable, parameters: Parameters | None = None
     ) -> CursorResult[Any]:
         """Run one statement; its rows are all here when this returns."""
+        if self._waits_inside and _may_wait(statement):
+            self._now = None
         return await self._step(lambda: self._connection.execute(statement, parameters))
 
     async def now(self) -> datetime:
-        """The database's clock at this moment (so after any lock already taken), plus the offset."""
-        result = await self.execute(sa.select(clock(self.dialect)))
-        return from_micros(result.scalar_one()) + self._offset()
+        """The database's clock after the last lock that this transaction took, plus the offset.
+
+        A transaction is short, so one reading serves until a statement may have waited for a lock.
+        """
+        if self._now is None:
+            result = await self.execute(sa.select(clock(self.dialect)))
+            self._now = from_micros(result.scalar_one())
+        return self._now + self._offset()
 
     @asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:
@@ -139,3 +148,9 @@ def _innermost() -> Transaction | None:
     while tx is not None and not tx.is_open:
         tx = tx.outer
     return tx
+
+
+def _may_wait(statement: sa.Executable) -> bool:
+    """Whether a statement can wait for somebody else's lock, so that a moment read before is stale."""
+    is_locking = getattr(statement, "_for_update_arg", None) is not None
+    return is_locking or isinstance(statement, sa.Update | sa.Delete | sa.TextClause)

@@ -626,3 +626,21 @@ async def test_a_caller_cancelled_while_it_connects_leaves_no_connection(
 async def _read_once(database: Database) -> None:
     async with database.read() as tx:
         assert (await tx.now()).tzinfo is not None
+
+
+async def test_one_reading_of_the_clock_serves_until_a_lock_may_have_been_waited_for(
+    database_address: str,
+) -> None:
+    await upgrade(database_address)
+    database = await Database.open(database_address)
+    try:
+        async with database.transaction() as tx:
+            first, again = await tx.now(), await tx.now()
+            assert first == again
+            await asyncio.sleep(0.005)  # the clock of SQLite has steps of a millisecond
+            await tx.execute(sa.select(accounts).with_for_update())
+            later = await tx.now()
+        # SQLite took its only lock before the first reading.
+        assert (later > first) == (database.dialect == "postgresql")
+    finally:
+        await database.close()
