@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from openab.domain.commands import text_command
 from openab.domain.ids import AccountId, PlatformId
 from openab.domain.message import AuthorKind, CommandKind, InboundMessage, MessageKind, Place
 from openab.domain.outbound import is_presentation
@@ -80,10 +81,6 @@ class _Case:
         return self.message.author.id in self.policy.trusted_bots
 
 
-#: Text twins of commands: the message, without our mention, is exactly this.
-TEXT_COMMANDS = {"!cancel": CommandKind.CANCEL}
-
-
 def judge(
     message: InboundMessage, text: str, facts: ConversationFacts, policy: GatePolicy
 ) -> Verdict:
@@ -93,9 +90,9 @@ def judge(
         verdict = check(case)
         if verdict is not None:
             return verdict
-    command = TEXT_COMMANDS.get(text.strip())
+    command = text_command(text)
     if command:
-        return Verdict(Disposition.COMMAND, "text_command", command=command)
+        return Verdict(Disposition.COMMAND, "text_command", command=command.kind)
     return Verdict(Disposition.TURN, "accepted", opens_thread=message.place is Place.CHANNEL)
 
 

@@ -95,7 +95,18 @@ class InboundMessage:
 class CommandKind(StrEnum):
     """What a person can ask of the broker itself."""
 
+    #: Stop one turn; a button's argument names which.
     CANCEL = "cancel"
+    CANCEL_ALL = "cancel-all"
+    RESET = "reset"
+    MODELS = "models"
+    AGENTS = "agents"
+    USAGE = "usage"
+    SESSIONS = "sessions"
+    #: A menu's option was picked; its argument names the option, `values` holds the pick.
+    CHOOSE = "config"
+    #: Another page of a menu or list; its argument is `WHAT:PAGE`.
+    PAGE = "page"
     #: An answer to an agent's question; its argument is `TURN:QUESTION:OPTION`, the last two numbers.
     PERMIT = "permit"
 
@@ -111,6 +122,8 @@ class InboundCommand:
     kind: CommandKind
     #: For a button: what stands in its custom id behind `openab:KIND:`.
     argument: str = ""
+    #: For a menu: what was picked.
+    values: tuple[str, ...] = ()
 
 
 def sender_record(message: InboundMessage) -> Mapping[str, object]:

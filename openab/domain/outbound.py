@@ -25,6 +25,37 @@ class Button:
 
 
 @dataclass(frozen=True, slots=True)
+class MenuItem:
+    """A line of a menu; `value` comes back when it is picked. Texts are at most 100 characters."""
+
+    value: str
+    label: str
+    description: str = ""
+    is_current: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Menu:
+    """One page of a select menu, at most 25 items. `turners` are the ◀ and ▶ that lead somewhere."""
+
+    custom_id: str
+    placeholder: str
+    items: tuple[MenuItem, ...]
+    page: int
+    pages: int
+    turners: tuple[Button, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CommandAnswer:
+    """What the author of a command is told; nobody else sees it, and it is never stored."""
+
+    text: str
+    menu: Menu | None = None
+    buttons: tuple[Button, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class MessageBody:
     """A complete message as it is owed. Equal bodies under one nonce are the same message."""
 

@@ -113,10 +113,20 @@ sessions = sa.Table(
     sa.Column("working_dir", RawText, nullable=False),
     sa.Column("acp_session_id", RawText),
     sa.Column("incarnation", sa.String(64)),
+    #: What people have chosen: {option id: value}; it is set again whenever the agent is opened.
     sa.Column("config_options", JsonDocument),
     sa.Column("generation", sa.Integer, nullable=False, server_default="1"),
     sa.Column("created_at", UtcDateTime, nullable=False),
     sa.Column("last_activity_at", UtcDateTime, nullable=False),
+    #: What the agent last said can be chosen: [{id, name, category, choices, current}].
+    sa.Column("known_options", JsonDocument),
+    #: What the agent last said it has used: {used, size, cost, currency}.
+    sa.Column("usage", JsonDocument),
+    #: When somebody had the agent forget everything; what was said before is no part of the session.
+    sa.Column("reset_at", UtcDateTime),
+    #: The generation before the last reset, while this host may still run its agent.
+    sa.Column("ending_generation", sa.Integer),
+    sa.Column("ending_incarnation", sa.String(64)),
     sa.Index(None, "account", "last_activity_at"),
 )
 

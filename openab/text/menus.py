@@ -2,9 +2,9 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from openab.domain.outbound import Button
+from openab.domain.options import Choice, Option
+from openab.domain.outbound import Button, Menu, MenuItem
 from openab.text.measure import shorten, units
 from openab.text.neutralize import wire_text
 
@@ -17,49 +17,6 @@ PAGE_PREFIX = "openab:page:"
 
 _ROOM_FOR_PAGE = 8
 _NO_NAME = "(no name)"
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """One value that an option can have, as the agent names it."""
-
-    value: str
-    name: str = ""
-    description: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """One thing that can be chosen in a session; values are single, a repeated one is left out."""
-
-    option_id: str
-    name: str
-    #: `model`, `agent`, `mode` …
-    category: str
-    choices: tuple[Choice, ...]
-    current: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class MenuItem:
-    """A line of a menu; `value` is the choice's `token`, which comes back when it is picked."""
-
-    value: str
-    label: str
-    description: str = ""
-    is_current: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Menu:
-    """One page. `turners` are the ◀ and ▶ that lead somewhere."""
-
-    custom_id: str
-    placeholder: str
-    items: tuple[MenuItem, ...]
-    page: int
-    pages: int
-    turners: tuple[Button, ...] = ()
 
 
 def menu(option: Option, page: int = 0) -> Menu | None:

@@ -243,7 +243,7 @@ class TestTextCommands:
         assert found == Verdict(Disposition.COMMAND, "text_command", command=CommandKind.CANCEL)
 
     @pytest.mark.parametrize(
-        "text", ["!cancel it", "please !cancel", "/cancel", "/x", "!CANCEL", "! cancel", "!reset"]
+        "text", ["!cancel it", "please !cancel", "/cancel", "/x", "!CANCEL", "! cancel", "!restart"]
     )
     def test_anything_else_goes_to_the_agent(self, text: str) -> None:
         assert told(mentioning(), text=text) == TURN

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from openab.domain.options import Choice, Option
+from openab.domain.outbound import Menu
 from openab.text.menus import (
-    Choice,
-    Menu,
-    Option,
     menu,
     named,
     of_category,

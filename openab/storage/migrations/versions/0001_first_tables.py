@@ -98,6 +98,11 @@ def upgrade() -> None:
         sa.Column("generation", sa.Integer(), server_default="1", nullable=False),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.Column("last_activity_at", sa.BigInteger(), nullable=False),
+        sa.Column("known_options", sa.Text(), nullable=True),
+        sa.Column("usage", sa.Text(), nullable=True),
+        sa.Column("reset_at", sa.BigInteger(), nullable=True),
+        sa.Column("ending_generation", sa.Integer(), nullable=True),
+        sa.Column("ending_incarnation", sa.String(length=64), nullable=True),
         sa.ForeignKeyConstraint(
             ["conversation"], ["conversations.id"], name=op.f("fk_sessions_conversation")
         ),
