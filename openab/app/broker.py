@@ -12,6 +12,7 @@ from openab.app.account_lock import AccountLock
 from openab.app.gauges import Gauges
 from openab.app.readiness import Readiness
 from openab.app.reloading import Reloading
+from openab.app.token_watch import TokenWatch
 from openab.app.values import DISCORD, Live, agent_spec, presentation
 from openab.app.wiring import Doors, Parts, lock_mark, wire
 from openab.channels.discord.client import DiscordClient
@@ -41,6 +42,7 @@ class Broker:
         self._metrics = Metrics()
         self._readiness = Readiness()
         self._gauges = Gauges(self._metrics)
+        self._token_watch = TokenWatch()
         self._doors = Doors()
         self._reloading: Reloading | None = None
 
@@ -90,11 +92,15 @@ class Broker:
             self._doors.put,
             self._doors.answer,
             on_identify=self._gauges.identified,
-            on_invalid=self._gauges.invalid,
+            on_invalid=self._invalid,
             on_skew=lambda seconds: metrics.clock_skew.labels("discord").set(seconds),
         )
         stack.push_async_callback(client.close)
         return client
+
+    def _invalid(self, status: int) -> None:
+        self._gauges.invalid(status)
+        self._token_watch.invalid(status)
 
     async def _login(self, client: DiscordClient, stopping: asyncio.Event) -> Identity | None:
         """Who we are, asked until Discord answers; None if we were stopped before."""
@@ -207,6 +213,7 @@ class Broker:
             "reloading": self._reloading.run(),
             "agent check": self._check_agent(parts),
             "commands": self._register(parts, identity),
+            "token watch": self._token_watch.run(parts.client.rest.check_token),
             "gauges": self._gauges.run(parts, identity.account),
             "loop lag": measure_loop_lag(self._metrics),
         }

@@ -11,6 +11,10 @@ from openab.ports.channel import Channel, ChannelRejected, Refusal
 from openab.storage.deliveries import Delivery
 
 
+#: How long a call waits for a token that is accepted again.
+_TOKEN_SECONDS = 60.0
+
+
 class Result(StrEnum):
     """How a try ended."""
 
@@ -51,6 +55,9 @@ class AttemptMaker:
         except Unknown as error:
             return Answer(Result.UNKNOWN, reason=str(error))
         except ChannelRejected as error:
+            if error.refusal is Refusal.UNAUTHORIZED:
+                # The token, not the message, is at fault: it is owed until somebody mends that.
+                return Answer(Result.NOT_DONE, retry_after=_TOKEN_SECONDS, reason=str(error))
             if error.refusal is Refusal.ARCHIVED and delivery.id not in self._unarchived_for:
                 return await self._unarchive(delivery)
             return Answer(Result.REFUSED, refusal=error.refusal, reason=str(error))

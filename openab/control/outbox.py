@@ -9,7 +9,7 @@ import structlog
 from openab.control.attempt import Answer, AttemptMaker, Result
 from openab.control.evidence import Finding, look
 from openab.control.parent import tell_waiting
-from openab.control.refusals import Refused, settle_refusal, tell_unclear
+from openab.control.refusals import Refused, instead_of_edit, settle_refusal, tell_unclear
 from openab.control.retire import is_placeholder, retire_older
 from openab.control.settings import Settings
 from openab.control.settling import settle_turn
@@ -34,6 +34,8 @@ from openab.storage.deliveries import Delivery
 from openab.storage.engine import Database, Transaction
 
 log = structlog.get_logger()
+#: After so many tries in doubt an edit or deletion does not hold up what stands behind it.
+_HOPELESS = 3
 _WAITS = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 
 
@@ -221,6 +223,15 @@ class Outbox:
             await tell_waiting(tx, self._settings, self._where, delivery, until, wait)
 
     async def _doubt(self, tx: Transaction, delivery: Delivery) -> None:
+        is_hopeless = delivery.tries >= _HOPELESS
+        if is_hopeless and delivery.kind is DeliveryKind.EDIT and delivery.purpose is Purpose.FINAL:
+            # If an edit lands after all, it finds its message deleted.
+            await instead_of_edit(tx, delivery)
+            return
+        if is_hopeless and delivery.purpose is Purpose.RETIRE:
+            # A placeholder that cannot be taken away holds up no answer.
+            seq = await conversations.take_seq(tx, self._where.id)
+            await deliveries.move_back(tx, delivery.id, seq)
         wait = _WAITS[min(delivery.tries, len(_WAITS)) - 1]
         until = await tx.now() + timedelta(seconds=wait)
         await deliveries.record(tx, delivery, Doubtful(), had_doubt=True, not_before=until)

@@ -93,7 +93,11 @@ async def _edit_impossible(tx: Transaction, refused: Refused) -> None:
 
 async def _too_old_to_edit(tx: Transaction, refused: Refused) -> None:
     """30046: the same, and the message itself is still there and has to go."""
-    delivery = refused.delivery
+    await instead_of_edit(tx, refused.delivery)
+
+
+async def instead_of_edit(tx: Transaction, delivery: Delivery) -> None:
+    """A message of its own says what the edit was to say, and the edited message has to go."""
     purpose = Purpose.NOTICE if delivery.purpose is Purpose.RETIRE else delivery.purpose
     following = superseding(
         delivery, kind=DeliveryKind.CREATE, target_delivery=None, purpose=purpose
@@ -186,7 +190,6 @@ _ANY_KIND: dict[Refusal, Action] = {
 }
 _DEAD = {
     Refusal.FORBIDDEN: DeadReason.FORBIDDEN,
-    Refusal.UNAUTHORIZED: DeadReason.FORBIDDEN,
     Refusal.CONVERSATION_GONE: DeadReason.CONVERSATION_GONE,
     Refusal.MESSAGE_GONE: DeadReason.MESSAGE_GONE,
     Refusal.LOCKED: DeadReason.LOCKED,

@@ -1,6 +1,7 @@
 """Deliveries: what is owed to conversations, in order, and how each try ended."""
 
 import json
+import re
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -184,6 +185,11 @@ async def postpone(tx: Transaction, delivery: DeliveryId, until: datetime) -> No
     )
 
 
+async def move_back(tx: Transaction, delivery: DeliveryId, seq: int) -> None:
+    """Let the rows behind it go first: `seq` is its new place."""
+    await tx.execute(sa.update(deliveries).where(deliveries.c.id == delivery).values(ordinal=seq))
+
+
 async def note_platform_id(tx: Transaction, delivery: DeliveryId, message: PlatformId) -> None:
     """The network showed us the message of a create: its owner settles it now, not later."""
     await tx.execute(
@@ -222,7 +228,7 @@ async def listed(
 def superseding(delivery: Delivery, **changes: object) -> Owed:
     """The next version of a delivery, in its place: a new key and nonce, since the body differs."""
     version = delivery.version + 1
-    stem = delivery.key.rsplit(":v", 1)[0]
+    stem = re.sub(r":v\d+$", "", delivery.key)
     owed = Owed(
         account=delivery.account,
         conversation=delivery.conversation,

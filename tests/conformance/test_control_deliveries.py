@@ -370,7 +370,6 @@ class TestACreate:
             (Refusal.INVALID_BODY, DeadReason.REFUSED),
             (Refusal.BLOCKED, DeadReason.REFUSED),
             (Refusal.OTHER, DeadReason.REFUSED),
-            (Refusal.UNAUTHORIZED, DeadReason.FORBIDDEN),
             (Refusal.FORBIDDEN, DeadReason.FORBIDDEN),
             (Refusal.LOCKED, DeadReason.LOCKED),
             (Refusal.CONVERSATION_GONE, DeadReason.CONVERSATION_GONE),
@@ -443,6 +442,33 @@ class TestAnEdit:
         await box.run_later(1000)
         assert (box.shown(), await box.turn_state(turn)) == (["answer"], TurnState.DONE)
 
+    async def test_that_stays_in_doubt_becomes_a_message_and_holds_nothing_up(
+        self, box: Box
+    ) -> None:
+        box.channel.fail("edit_message", DeliveryUnknown("502"), times=99)
+        turn = await self.final_edit(box)
+        await box.owe("later:v1", "what stands behind it")
+        for _ in range(6):
+            await box.run_later(60)
+        assert box.shown() == ["answer", "what stands behind it"]
+        assert await box.turn_state(turn) is TurnState.DONE
+
+    async def test_a_deletion_that_stays_in_doubt_lets_others_go_first(self, box: Box) -> None:
+        box.channel.fail("delete_message", DeliveryUnknown("502"), times=5)
+        await box.owe("p:v1", "⏳", purpose=Purpose.PLACEHOLDER)
+        made = (await box.row("p:v1")).id
+        await box.owe(
+            "p:v1:retire", "", kind=DeliveryKind.DELETE, purpose=Purpose.RETIRE,
+            target_delivery=made,
+        )  # fmt: skip
+        await box.owe("later:v1", "what stands behind it")
+        for _ in range(3):
+            await box.run_later(60)
+        assert box.shown() == ["⏳", "what stands behind it"]
+        for _ in range(6):
+            await box.run_later(60)
+        assert box.shown() == ["what stands behind it"]
+
     async def test_of_a_message_that_is_gone_becomes_a_message(self, box: Box) -> None:
         turn = await self.final_edit(box)
         box.channel.posted(THREAD)[0].deleted = True
@@ -494,6 +520,21 @@ class TestAnEdit:
             "sent",
         ]
         assert await box.turn_state(turn) is TurnState.DONE
+
+
+async def test_a_refused_token_loses_nothing_that_is_owed(box: Box) -> None:
+    box.channel.fail(SEND, refused(Refusal.UNAUTHORIZED))
+    await box.owe()
+    await box.run()
+    assert await box.state() == "pending"
+    await box.run_later(61)
+    assert (await box.state(), box.shown()) == ("sent", ["hello"])
+
+
+async def test_the_next_version_of_a_last_word_takes_nobody_elses_key(box: Box) -> None:
+    await box.owe("turn:x:placeholder:v1:retire", kind=DeliveryKind.EDIT, purpose=Purpose.RETIRE)
+    row = await box.row("turn:x:placeholder:v1:retire")
+    assert deliveries.superseding(row).key == "turn:x:placeholder:v1:retire:v2"
 
 
 class TestAThread:

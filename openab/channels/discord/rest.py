@@ -105,6 +105,15 @@ class DiscordRest:
                 raise TokenRefused(str(error)) from error
             raise
 
+    async def check_token(self, seconds: float = 10.0) -> None:
+        """Raise TokenRefused if Discord takes the token no longer; otherwise as `call`."""
+        try:
+            await self.call(Route("GET", "/users/@me"), seconds=seconds)
+        except ChannelRejected as error:
+            if error.refusal is Refusal.UNAUTHORIZED:
+                raise TokenRefused(str(error)) from error
+            raise
+
     async def close(self) -> None:
         """Close the session; calls under way end as they would with a lost connection. Twice is harmless."""
         http, self._http = self._http, None
