@@ -1,8 +1,6 @@
 """Every few seconds: the numbers that nobody reports by itself, and the counts that all processes share."""
 
 import asyncio
-from collections import Counter
-
 import structlog
 
 from openab.app.values import DISCORD
@@ -26,7 +24,7 @@ class Gauges:
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self._identifies = 0
-        self._invalid: Counter[str] = Counter()
+        self._invalid = 0
         self._commits = 0
 
     def identified(self) -> None:
@@ -37,7 +35,7 @@ class Gauges:
     def invalid(self, status: int) -> None:
         """A request was answered 401, 403 or 429."""
         self._metrics.invalid_requests.labels(str(status)).inc()
-        self._invalid[str(status)] += 1
+        self._invalid += 1
 
     async def run(self, parts: Parts, account: AccountId) -> None:
         """Measure until the task is cancelled; a database that is away only postpones it."""
@@ -60,12 +58,16 @@ class Gauges:
         for state in ("queued", "running", "answered"):
             metrics.open_turns.labels(state).set(open_turns.get(state, 0))
         if self._identifies or self._invalid:
+            identifies, invalid = self._identifies, self._invalid
             async with parts.database.transaction() as tx:
-                await self._share(tx, account)
+                await self._share(tx, account, identifies, invalid)
+            # Only now, so that a failed commit loses no count; more may have come meanwhile.
+            self._identifies -= identifies
+            self._invalid -= invalid
 
-    async def _share(self, tx: Transaction, account: AccountId) -> None:
-        identifies, self._identifies = self._identifies, 0
-        invalid, self._invalid = self._invalid.total(), Counter()
+    async def _share(
+        self, tx: Transaction, account: AccountId, identifies: int, invalid: int
+    ) -> None:
         if identifies:
             today = await counts.count_identifies(tx, DISCORD, account, identifies)
             if today > _MANY_IDENTIFIES:

@@ -38,6 +38,12 @@ def remark(written: Mapping[str, Any], config: Config, source: str, found: Findi
         found.caution(path, sentence)
     _remark_lists(written["discord"], config.discord, found)
     _remark_api_base(config.discord, found)
+    if config.cluster.call >= config.cluster.lease:
+        found.mistake(
+            ("cluster", "call_seconds"),
+            "one call may outlast the lease that allows it",
+            "write less than lease_seconds",
+        )
 
 
 def _remark_lists(written: Mapping[str, Any], discord: Discord, found: Findings) -> None:

@@ -34,8 +34,9 @@ _PATTERNS = (
     ),
     # Interaction tokens are base64 of "interaction:…", so they are known on sight.
     re.compile(r"(?P<secret>aW50ZXJhY3Rpb246[A-Za-z0-9+/=_-]+)"),
-    # Up to the last "@", since a password may hold one although it should not.
-    re.compile(r"://[^\s/:@]{0,200}:(?P<secret>\S{1,1000})@"),
+    # Up to the last "@", since a password may hold one although it should not; another address ends
+    # the search, else a text full of them would cost its length squared.
+    re.compile(r"://[^\s/:@]{0,200}:(?P<secret>(?:(?!://)\S){1,1000})@"),
     re.compile(
         r"(?i:(?<![a-z])(?:password|passwd|pwd|token|api_key|apikey|secret)=)(?P<secret>[^\s&;#]+)"
     ),

@@ -237,3 +237,8 @@ def test_a_folder_and_a_file_in_another_encoding_are_refused(tmp_path: Path) -> 
         load(str(tmp_path), ENVIRON)
     with pytest.raises(ConfigInvalid, match="s3:// is not served"):
         load("s3://bucket/config.toml", ENVIRON)
+
+
+def test_a_call_must_end_within_the_lease_that_allows_it() -> None:
+    mistake = the_mistake(TOKEN + "[cluster]\nlease_seconds = 5\ncall_seconds = 5\n")
+    assert (mistake.line, mistake.path) == (5, "cluster.call_seconds")

@@ -185,3 +185,9 @@ def test_endless_and_mute_values_end() -> None:
 def test_long_texts_take_linear_time(unit: str) -> None:
     text = unit * (200_000 // len(unit))
     assert Redactor().text(text)
+
+
+def test_a_text_full_of_addresses_costs_no_more_than_its_length() -> None:
+    # Counted in steps, not timed: each address is looked at once, so doubling doubles.
+    hidden = Redactor().text("://name:word@" * 3)
+    assert hidden == f"://name:{MARK}@" * 3
