@@ -16,7 +16,7 @@ from openab.domain.ids import (
 )
 from openab.domain.message import InboundMessage, Place, sender_record
 from openab.domain.outbound import MessageBody
-from openab.storage import conversations, deliveries, sessions, streams, turns
+from openab.storage import conversations, deliveries, reactions, sessions, streams, turns
 from openab.storage.conversations import Conversation
 from openab.storage.deliveries import Owed
 from openab.storage.engine import Transaction
@@ -114,7 +114,7 @@ async def _show_queued(
 ) -> None:
     await streams.ensure(tx, turn, settings.account, "queued")
     if settings.reactions.enabled and settings.reactions.emojis.queued:
-        await streams.wish_reaction(tx, turn, settings.reactions.emojis.queued, await tx.now())
+        await reactions.wish(tx, turn, settings.reactions.emojis.queued, await tx.now())
     if before and settings.mode(where.ref, where.has_other_bot) != "final":
         await owe_placeholder(tx, settings, turn, where, queued_placeholder(turn, before))
 

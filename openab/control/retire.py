@@ -3,7 +3,7 @@
 from openab.control.settings import Settings
 from openab.domain.delivery import DeadReason, DeliveryKind, DeliveryState, GivenUp, Purpose
 from openab.domain.outbound import Button, MessageBody, presentation_body
-from openab.storage import conversations, deliveries, streams, turns
+from openab.storage import conversations, deliveries, reactions, turns
 from openab.storage.deliveries import Delivery, Owed
 from openab.storage.engine import Transaction
 from openab.storage.turns import Turn
@@ -92,7 +92,7 @@ async def retire_queued(tx: Transaction, settings: Settings, turn: Turn, by: str
     # After `owe`, which locks the conversation's row: the owner's own view of the wish is newer then.
     if settings.reactions.enabled:
         emoji = settings.reactions.emojis.cancelled or None
-        await streams.wish_reaction(tx, turn.id, emoji, await tx.now())
+        await reactions.conclude(tx, turn.id, emoji, await tx.now())
 
 
 async def owe_notice(

@@ -6,7 +6,7 @@ from openab.control.settings import Settings
 from openab.domain.delivery import LIFECYCLE, DeadReason, DeliveryState
 from openab.domain.ids import TurnId
 from openab.domain.turn import TurnState, settled
-from openab.storage import deliveries, streams, turns
+from openab.storage import deliveries, reactions, turns
 from openab.storage.deliveries import Delivery
 from openab.storage.engine import Transaction
 
@@ -31,7 +31,7 @@ async def settle_turn(tx: Transaction, settings: Settings, turn_id: TurnId | Non
     event = settled(turn.outcome, any_dead=any(_is_loss(row) for row in owed))
     state = await turns.record(tx, turn, event, settled_at=await tx.now())
     if settings.reactions.enabled:
-        await streams.wish_reaction(tx, turn_id, _last_emoji(settings, state), await tx.now())
+        await reactions.conclude(tx, turn_id, _last_emoji(settings, state), await tx.now())
     tx.after_commit(lambda: log.info("turn_settled", turn_id=turn_id, state=state.value))
 
 

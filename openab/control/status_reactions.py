@@ -12,10 +12,10 @@ from openab.domain.errors import Transient, Unknown
 from openab.domain.ids import TurnId
 from openab.domain.turn import LIFECYCLE
 from openab.ports.channel import Channel, ChannelRejected
-from openab.storage import conversations, streams, turns
+from openab.storage import conversations, reactions, turns
 from openab.storage.conversations import Ownership
 from openab.storage.engine import Transaction
-from openab.storage.streams import Reactions
+from openab.storage.reactions import Reactions
 
 log = structlog.get_logger()
 _TRIES = 6
@@ -48,7 +48,7 @@ class StatusReactions:
     async def step(self) -> tuple[bool, datetime | None]:
         """Make one call if one is due; returns whether it did, and when the next is."""
         async with self._services.database.read() as tx:
-            due = await streams.due_reactions(tx, self._ownership.conversation)
+            due = await reactions.due_of(tx, self._ownership.conversation)
             now = await tx.now()
         if not self._wishes and not due:
             return False, None
@@ -61,48 +61,56 @@ class StatusReactions:
 
     async def _prepare(self) -> _Move | None:
         """Write the wishes, choose one call, and note what it may leave there, before it is made."""
+        # People's turns wish on while this waits for the database.
+        written = dict(self._wishes)
+        move = await self._written(written)
+        for turn, emoji in written.items():
+            if self._wishes.get(turn) == emoji:
+                del self._wishes[turn]
+        return move
+
+    async def _written(self, wishes: dict[TurnId, str]) -> _Move | None:
         async with self._services.database.transaction() as tx:
             await conversations.lock(tx, self._ownership)
             now = await tx.now()
-            for turn, emoji in self._wishes.items():
+            for turn, emoji in wishes.items():
                 await self._write_wish(tx, turn, emoji, now)
-            self._wishes = {}
-            for reactions in await streams.due_reactions(tx, self._ownership.conversation):
-                if reactions.due_at and reactions.due_at <= now:
-                    return await self._choose(tx, reactions, now)
+            for known in await reactions.due_of(tx, self._ownership.conversation):
+                if known.due_at and known.due_at <= now:
+                    return await self._choose(tx, known, now)
         return None
 
     async def _write_wish(self, tx: Transaction, turn: TurnId, emoji: str, now: datetime) -> None:
         """A wish of a run that has ended meanwhile is void: the end has its own emoji."""
         row = await turns.get(tx, turn)
         if row and row.outcome is None:
-            await streams.wish_reaction(tx, turn, emoji, now)
+            await reactions.wish(tx, turn, emoji, now)
 
-    async def _choose(self, tx: Transaction, reactions: Reactions, now: datetime) -> _Move | None:
-        wished, shown = reactions.wished, reactions.shown
+    async def _choose(self, tx: Transaction, known: Reactions, now: datetime) -> _Move | None:
+        wished, shown = known.wished, known.shown
         if wished and wished not in shown:
             tentative = _TENTATIVE + wished
             listed = shown if tentative in shown else (*shown, tentative)
             due = now + self._services.settings.reactions.pace
-            await streams.note_reactions(tx, reactions.turn, listed, due, reactions.tries)
-            return _Move(replace(reactions, shown=listed), add=wished)
+            await reactions.note(tx, known, listed, due, known.tries)
+            return _Move(replace(known, shown=listed), add=wished)
         extra = next((emoji for emoji in map(_bare, shown) if emoji != wished), None)
         if extra:
-            return _Move(reactions, remove=extra)
-        await self._rest(tx, reactions, now)
+            return _Move(known, remove=extra)
+        await self._rest(tx, known, now)
         return None
 
-    async def _rest(self, tx: Transaction, reactions: Reactions, now: datetime) -> None:
+    async def _rest(self, tx: Transaction, known: Reactions, now: datetime) -> None:
         """All is as wished: nothing more is due, unless the last emoji is to go after a while."""
         settings = self._services.settings.reactions
-        turn = await turns.get(tx, reactions.turn)
+        turn = await turns.get(tx, known.turn)
         is_over = turn is not None and turn.state in LIFECYCLE.terminal
-        if settings.remove_after_reply and reactions.wished and is_over:
-            is_done = reactions.wished == settings.emojis.done
+        if settings.remove_after_reply and known.wished and is_over:
+            is_done = known.wished == settings.emojis.done
             hold = settings.done_hold if is_done else settings.error_hold
-            await streams.wish_reaction(tx, reactions.turn, None, now + hold)
+            await reactions.drop_wish(tx, known, now + hold)
         else:
-            await streams.note_reactions(tx, reactions.turn, reactions.shown, None, 0)
+            await reactions.note(tx, known, known.shown, None, 0)
 
     async def _make(self, move: _Move) -> None:
         try:
@@ -128,7 +136,7 @@ class StatusReactions:
         async with self._owned() as tx:
             shown = (*_without(move), move.add) if move.add else _without(move)
             due = await tx.now() + self._services.settings.reactions.pace
-            await streams.note_reactions(tx, move.reactions.turn, shown, due, 0)
+            await reactions.note(tx, move.reactions, shown, due, 0)
 
     async def _again(self, move: _Move, wait: float) -> None:
         """Try the same once more later; a call that failed too often is given up."""
@@ -137,19 +145,19 @@ class StatusReactions:
             if not await self._is_still_wished(tx, move):
                 tries = 0
             due = None if tries > _TRIES else await tx.now() + timedelta(seconds=wait)
-            await streams.note_reactions(tx, move.reactions.turn, move.reactions.shown, due, tries)
+            await reactions.note(tx, move.reactions, move.reactions.shown, due, tries)
 
     async def _refused(self, move: _Move) -> None:
         """An emoji that may not be added is not wished any more; what is left is still cleaned up."""
         async with self._owned() as tx:
             due = await tx.now() + self._services.settings.reactions.pace
             if move.add and await self._is_still_wished(tx, move):
-                await streams.wish_reaction(tx, move.reactions.turn, None, due)
-            await streams.note_reactions(tx, move.reactions.turn, _without(move), due, 0)
+                await reactions.drop_wish(tx, move.reactions, due)
+            await reactions.note(tx, move.reactions, _without(move), due, 0)
 
     async def _is_still_wished(self, tx: Transaction, move: _Move) -> bool:
         """Whether nobody wished something else while the call was made."""
-        now = await streams.reactions_of(tx, move.reactions.turn)
+        now = await reactions.again(tx, move.reactions)
         return now is not None and now.wished == move.reactions.wished
 
     @asynccontextmanager

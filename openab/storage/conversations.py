@@ -21,7 +21,7 @@ from openab.domain.ids import (
 from openab.domain.message import Place
 from openab.storage.engine import Transaction
 from openab.storage.ids import new_id
-from openab.storage.schema import conversations, deliveries, streams, turns
+from openab.storage.schema import conversations, deliveries, turn_reactions, turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +174,8 @@ def _has_work(now: datetime, *accounts: AccountId) -> sa.ColumnElement[bool]:
     )
     reactions = (
         sa.select(turns.c.conversation)
-        .join(streams, streams.c.turn_id == turns.c.id)
-        .where(streams.c.account.in_(accounts), streams.c.reaction_due_at <= now)
+        .join(turn_reactions, turn_reactions.c.turn_id == turns.c.id)
+        .where(turn_reactions.c.account.in_(accounts), turn_reactions.c.due_at <= now)
     )
     return conversations.c.id.in_(sa.union_all(open_turns, open_deliveries, reactions))
 
@@ -186,21 +186,29 @@ def _is_unowned(now: datetime, call: timedelta) -> sa.ColumnElement[bool]:
 
 
 async def is_any_claimable(
-    tx: Transaction, accounts: Collection[AccountId], call: timedelta
+    tx: Transaction,
+    accounts: Collection[AccountId],
+    call: timedelta,
+    held: Collection[ConversationId] = (),
 ) -> bool:
     """Whether a claim would find something: asked in a read, so that idle polling writes nothing."""
     now = await tx.now()
     result = await tx.execute(
-        sa.select(sa.literal(1)).where(_is_claimable(accounts, now, call)).limit(1)
+        sa.select(sa.literal(1)).where(_is_claimable(accounts, now, call, held)).limit(1)
     )
     return result.one_or_none() is not None
 
 
 def _is_claimable(
-    accounts: Collection[AccountId], now: datetime, call: timedelta
+    accounts: Collection[AccountId],
+    now: datetime,
+    call: timedelta,
+    held: Collection[ConversationId],
 ) -> sa.ColumnElement[bool]:
+    others = [conversations.c.id.not_in(list(held))] if held else []
     return sa.and_(
         conversations.c.account.in_(list(accounts)),
+        *others,
         _is_unowned(now, call),
         _has_work(now, *accounts),
     )
@@ -215,13 +223,17 @@ async def claim(
     lease: timedelta,
     call: timedelta,
     limit: int,
+    held: Collection[ConversationId] = (),
 ) -> list[tuple[Conversation, Ownership]]:
-    """Take conversations that have work and no living owner, and raise their epochs; at most `limit`."""
+    """Take conversations that have work and no living owner, and raise their epochs; at most `limit`.
+
+    `held` are left alone: the claimant's own, whose lease may have ended unnoticed (see `retake`).
+    """
     now = await tx.now()
     # Materialised, since a planner may run a limited subquery more than once and take too many.
     free = (
         sa.select(conversations.c.id)
-        .where(_is_claimable(accounts, now, call))
+        .where(_is_claimable(accounts, now, call, held))
         .limit(limit)
         .with_for_update(skip_locked=True)
         .cte("free")
@@ -268,6 +280,17 @@ async def locked_of(tx: Transaction, ownerships: Collection[Ownership]) -> set[C
         .with_for_update()
     )
     return {ConversationId(row.id) for row in result if wanted[row.id] == row.epoch}
+
+
+async def retake(
+    tx: Transaction, ownership: Ownership, worker: WorkerId, proof: str, lease: timedelta
+) -> None:
+    """Hold on to a conversation whose lease may have ended; LeaseLost if another claimed it since."""
+    await lock(tx, ownership)
+    until = await tx.now() + lease
+    await _set(
+        tx, ownership.conversation, lease_owner=worker, lease_proof=proof, lease_until=until
+    )
 
 
 async def release(tx: Transaction, ownership: Ownership) -> None:

@@ -168,6 +168,11 @@ turns = sa.Table(
     sa.Column("started_at", UtcDateTime),
     sa.Column("answered_at", UtcDateTime),
     sa.Column("settled_at", UtcDateTime),
+    #: How much the batch holds: no message joins beyond the caps.
+    sa.Column("batch_count", sa.Integer, nullable=False, server_default="1"),
+    sa.Column("batch_tokens", sa.Integer, nullable=False, server_default="0"),
+    #: The one author of the whole batch; null: there are several.
+    sa.Column("lane", sa.String(32)),
     sa.UniqueConstraint("conversation", "seq"),
     sa.Index(
         "uq_turns_running_session",
@@ -212,14 +217,25 @@ streams = sa.Table(
     sa.Column("last_sign_at", UtcDateTime),
     #: Tool calls seen, last state each: [{id, title, kind, status}].
     sa.Column("tools", JsonDocument, nullable=False),
-    #: Emoji that may stand on the trigger (written before each add, shortened after each removal).
-    sa.Column("reactions_shown", JsonDocument, nullable=False),
+)
+
+#: The emoji on each message of a turn's batch; its status stands on the last one, the trigger.
+turn_reactions = sa.Table(
+    "turn_reactions",
+    metadata,
+    sa.Column("turn_id", sa.String(32), sa.ForeignKey("turns.id"), primary_key=True),
+    sa.Column("message_id", sa.String(32), primary_key=True),
+    sa.Column("account", sa.String(32), nullable=False),
+    #: Where the message stands: the first one of a thread stands in the parent.
+    sa.Column("conversation_id", sa.String(32), nullable=False),
+    #: Emoji that may stand there (written before each add, shortened after each removal).
+    sa.Column("shown", JsonDocument, nullable=False),
     #: The emoji that should stand there alone; null: none.
-    sa.Column("reaction_wished", sa.String(64)),
+    sa.Column("wished", sa.String(64)),
     #: When the two must be made equal; null: they are, or it was given up.
-    sa.Column("reaction_due_at", UtcDateTime),
-    sa.Column("reaction_tries", sa.Integer, nullable=False, server_default="0"),
-    sa.Index(None, "account", "reaction_due_at"),
+    sa.Column("due_at", UtcDateTime),
+    sa.Column("tries", sa.Integer, nullable=False, server_default="0"),
+    sa.Index(None, "account", "due_at"),
 )
 
 stream_segments = sa.Table(

@@ -1,16 +1,15 @@
-"""Streams: how far a running turn is, its raw text as it came, and its reactions wished and shown."""
+"""Streams: how far a running turn is, and its raw text as it came."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
-from openab.domain.ids import AccountId, ConversationId, MessageRef, PlatformId, TurnId
+from openab.domain.ids import AccountId, TurnId
 from openab.storage.engine import Transaction
-from openab.storage.schema import stream_segments, streams, turns
+from openab.storage.schema import stream_segments, streams
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,22 +32,10 @@ class Progress:
     phase: str
 
 
-@dataclass(frozen=True, slots=True)
-class Reactions:
-    """Which emoji may stand on a turn's trigger, and which one should stand there alone."""
-
-    turn: TurnId
-    trigger: MessageRef
-    shown: tuple[str, ...]
-    wished: str | None
-    due_at: datetime | None
-    tries: int
-
-
 async def ensure(tx: Transaction, turn: TurnId, account: AccountId, phase: str) -> None:
     """A turn's stream row; doing it twice changes nothing."""
     statement = postgresql.insert(streams).values(
-        turn_id=turn, account=account, phase=phase, tools=[], reactions_shown=[]
+        turn_id=turn, account=account, phase=phase, tools=[]
     )
     await tx.execute(statement.on_conflict_do_nothing())
 
@@ -119,62 +106,3 @@ async def tools_of(tx: Transaction, turn: TurnId) -> list[dict[str, Any]]:
 async def forget_text(tx: Transaction, turn: TurnId) -> None:
     """The joined text stands in the turn's row now; the segments are not needed any more."""
     await tx.execute(sa.delete(stream_segments).where(stream_segments.c.turn_id == turn))
-
-
-async def wish_reaction(tx: Transaction, turn: TurnId, emoji: str | None, due_at: datetime) -> None:
-    """This emoji alone should stand on the trigger, from `due_at` on."""
-    await tx.execute(
-        sa.update(streams)
-        .where(streams.c.turn_id == turn)
-        .values(reaction_wished=emoji, reaction_due_at=due_at, reaction_tries=0)
-    )
-
-
-async def note_reactions(
-    tx: Transaction,
-    turn: TurnId,
-    shown: Sequence[str],
-    due_at: datetime | None,
-    tries: int,
-) -> None:
-    """Which emoji may stand there now, and when to look again (None: never)."""
-    await tx.execute(
-        sa.update(streams)
-        .where(streams.c.turn_id == turn)
-        .values(reactions_shown=list(shown), reaction_due_at=due_at, reaction_tries=tries)
-    )
-
-
-async def due_reactions(tx: Transaction, conversation: ConversationId) -> list[Reactions]:
-    """The turns here whose reactions are still to be made as wished, whether due now or later."""
-    result = await tx.execute(
-        sa.select(streams, turns.c.trigger_conversation_id, turns.c.trigger_message_id)
-        .join(turns, turns.c.id == streams.c.turn_id)
-        .where(turns.c.conversation == conversation, streams.c.reaction_due_at.is_not(None))
-        .order_by(streams.c.reaction_due_at)
-    )
-    return [_reactions(row) for row in result]
-
-
-async def reactions_of(tx: Transaction, turn: TurnId) -> Reactions | None:
-    """A turn's reactions, due or not."""
-    result = await tx.execute(
-        sa.select(streams, turns.c.trigger_conversation_id, turns.c.trigger_message_id)
-        .join(turns, turns.c.id == streams.c.turn_id)
-        .where(streams.c.turn_id == turn)
-    )
-    row = result.one_or_none()
-    return _reactions(row) if row else None
-
-
-def _reactions(row: Any) -> Reactions:
-    return Reactions(
-        turn=TurnId(row.turn_id),
-        trigger=MessageRef(
-            PlatformId(row.trigger_conversation_id), PlatformId(row.trigger_message_id)
-        ),
-        shown=tuple(row.reactions_shown),
-        wished=row.reaction_wished,
-        due_at=row.reaction_due_at,
-        tries=row.reaction_tries,
-    )

@@ -14,10 +14,10 @@ from openab.domain.outbound import MessageBody
 from openab.domain.turn import TurnState
 from openab.ports.channel import ChannelBusy, ChannelRejected, DeliveryUnknown, Refusal
 from openab.ports.feed import Phase
-from openab.storage import conversations, schema, streams, turns
+from openab.storage import conversations, schema, turns
+from openab.storage import reactions as reaction_rows
 from openab.storage.engine import Database
 from tests.builders import (
-    ACCOUNT,
     HOME,
     a_claim,
     a_conversation,
@@ -43,7 +43,6 @@ class TestReactions:
         async with database.transaction() as tx:
             where = await a_conversation(tx)
             turn = await a_turn(tx, where, trigger.message_id)
-            await streams.ensure(tx, turn, ACCOUNT, "queued")
         ((_, ownership),) = await a_claim(database)
         hands = StatusReactions(stage.services, stage.services.channel(lambda: True), ownership)
         emojis = ("👀", "🔥", "🆗")
@@ -58,8 +57,9 @@ class TestReactions:
                     )
                     async with database.transaction() as tx:
                         now = await tx.now()
-                        await streams.wish_reaction(tx, turn, wished, now)
-                        await streams.note_reactions(tx, turn, listed, now, 0)
+                        await reaction_rows.wish(tx, turn, wished, now)
+                        (known,) = await reaction_rows.of_turn(tx, turn)
+                        await reaction_rows.note(tx, known, listed, now, 0)
                     steps = 0
                     while (await hands.step())[0]:
                         steps += 1
@@ -67,8 +67,7 @@ class TestReactions:
                     expected = {wished} if wished else set()
                     assert stage.channel.message(trigger.message_id).reactions == expected
                     async with database.read() as tx:
-                        known = await streams.reactions_of(tx, turn)
-                    assert known is not None
+                        (known,) = await reaction_rows.of_turn(tx, turn)
                     assert (set(known.shown), known.due_at) == (expected, None)
 
     async def test_a_crash_before_or_after_the_call_leaves_nothing(
@@ -81,8 +80,7 @@ class TestReactions:
                 where = await a_conversation(tx, str(600 + n))
                 turn = await a_turn(tx, where, trigger.message_id)
                 await tx.execute(sa.update(schema.turns).values(trigger_conversation_id=HOME))
-                await streams.ensure(tx, turn, ACCOUNT, "queued")
-                await streams.wish_reaction(tx, turn, "👀", await tx.now())
+                await reaction_rows.wish(tx, turn, "👀", await tx.now())
             ((_, ownership),) = await a_claim(database)
             channel = stage.services.channel(lambda: True)
             first = StatusReactions(stage.services, channel, ownership)
@@ -91,7 +89,7 @@ class TestReactions:
             if is_made:
                 await first._call(move)
             async with database.transaction() as tx:
-                await streams.wish_reaction(tx, turn, "🆗", await tx.now())
+                await reaction_rows.wish(tx, turn, "🆗", await tx.now())
             later = StatusReactions(stage.services, channel, ownership)
             while (await later.step())[0]:
                 pass

@@ -14,7 +14,7 @@ from openab.domain.errors import LeaseLost
 from openab.domain.ids import AccountId, ConversationId, WorkerId
 from openab.domain.turn import Claimed, Ended, Outcome, TurnState
 from openab.ports.tasks import spawn
-from openab.storage import conversations, deliveries, streams, turns
+from openab.storage import conversations, deliveries, reactions, turns
 from openab.storage.conversations import Ownership
 from openab.storage.engine import Conflict, Database
 from openab.storage.schema import conversations as table
@@ -104,8 +104,7 @@ class TestAClaim:
             await a_delivery(tx, where, not_before=later)
             turn = await a_turn(tx, where)
             await turns.record(tx, await the(turns.get(tx, turn)), Claimed())
-            await streams.ensure(tx, turn, ACCOUNT, "x")
-            await streams.wish_reaction(tx, turn, "👀", later)
+            await reactions.wish(tx, turn, "👀", later)
             await turns.record(
                 tx, await the(turns.get(tx, turn)), Ended(Outcome.COMPLETED), outcome="completed"
             )

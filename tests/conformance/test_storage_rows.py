@@ -28,6 +28,7 @@ from openab.storage import (
     conversations,
     deliveries,
     inbox,
+    reactions,
     schema,
     sessions,
     streams,
@@ -275,19 +276,19 @@ class TestAStream:
         async with database.transaction() as tx:
             where = await a_conversation(tx)
             turn = await a_turn(tx, where)
-            await streams.ensure(tx, turn, ACCOUNT, "queued")
-            assert not await streams.due_reactions(tx, where.id)
+            assert not await reactions.due_of(tx, where.id)
             now = await tx.now()
-            await streams.wish_reaction(tx, turn, "👀", now)
-            await streams.note_reactions(tx, turn, ("?👀",), now, 3)
-            (due,) = await streams.due_reactions(tx, where.id)
+            await reactions.wish(tx, turn, "👀", now)
+            (known,) = await reactions.of_turn(tx, turn)
+            await reactions.note(tx, known, ("?👀",), now, 3)
+            (due,) = await reactions.due_of(tx, where.id)
             assert (due.wished, due.shown, due.tries) == ("👀", ("?👀",), 3)
             assert due.trigger == MessageRef(HOME, PlatformId("1000"))
-            await streams.note_reactions(tx, turn, ("👀",), None, 0)
-            assert not await streams.due_reactions(tx, where.id)
-            known = await streams.reactions_of(tx, turn)
-        assert known is not None
-        assert known.shown == ("👀",)
+            await reactions.note(tx, due, ("👀",), None, 0)
+            assert not await reactions.due_of(tx, where.id)
+            again = await reactions.again(tx, due)
+        assert again is not None
+        assert again.shown == ("👀",)
 
 
 class TestASession:
@@ -312,6 +313,7 @@ class TestText:
             await streams.ensure(tx, turn, ACCOUNT, "x")
             await streams.advance(tx, [Progress(turn, [Segment(1, "x")], 1, [], "x")])
             await turns.log(tx, turn, "x")
+            await reactions.wish(tx, turn, "x", await tx.now())
             await a_delivery(tx, where)
             await accounts.ensure(tx, CHANNEL, ACCOUNT, "x")
         tried = 0

@@ -147,6 +147,9 @@ def upgrade() -> None:
         sa.Column("started_at", sa.BigInteger(), nullable=True),
         sa.Column("answered_at", sa.BigInteger(), nullable=True),
         sa.Column("settled_at", sa.BigInteger(), nullable=True),
+        sa.Column("batch_count", sa.Integer(), server_default="1", nullable=False),
+        sa.Column("batch_tokens", sa.Integer(), server_default="0", nullable=False),
+        sa.Column("lane", sa.String(length=32), nullable=True),
         sa.CheckConstraint(
             "state NOT IN ('answered', 'done', 'failed', 'interrupted') OR outcome IS NOT NULL",
             name=op.f("ck_turns_outcome_when_ended"),
@@ -270,18 +273,8 @@ def upgrade() -> None:
         sa.Column("last_progress_at", sa.BigInteger(), nullable=True),
         sa.Column("last_sign_at", sa.BigInteger(), nullable=True),
         sa.Column("tools", sa.Text(), nullable=False),
-        sa.Column("reactions_shown", sa.Text(), nullable=False),
-        sa.Column("reaction_wished", sa.String(length=64), nullable=True),
-        sa.Column("reaction_due_at", sa.BigInteger(), nullable=True),
-        sa.Column("reaction_tries", sa.Integer(), server_default="0", nullable=False),
         sa.ForeignKeyConstraint(["turn_id"], ["turns.id"], name=op.f("fk_streams_turn_id")),
         sa.PrimaryKeyConstraint("turn_id", name=op.f("pk_streams")),
-    )
-    op.create_index(
-        op.f("ix_streams_account_reaction_due_at"),
-        "streams",
-        ["account", "reaction_due_at"],
-        unique=False,
     )
     op.create_table(
         "turn_log",
@@ -293,9 +286,29 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["turn_id"], ["turns.id"], name=op.f("fk_turn_log_turn_id")),
         sa.PrimaryKeyConstraint("turn_id", "n", name=op.f("pk_turn_log")),
     )
+    op.create_table(
+        "turn_reactions",
+        sa.Column("turn_id", sa.String(length=32), nullable=False),
+        sa.Column("message_id", sa.String(length=32), nullable=False),
+        sa.Column("account", sa.String(length=32), nullable=False),
+        sa.Column("conversation_id", sa.String(length=32), nullable=False),
+        sa.Column("shown", sa.Text(), nullable=False),
+        sa.Column("wished", sa.String(length=64), nullable=True),
+        sa.Column("due_at", sa.BigInteger(), nullable=True),
+        sa.Column("tries", sa.Integer(), server_default="0", nullable=False),
+        sa.ForeignKeyConstraint(["turn_id"], ["turns.id"], name=op.f("fk_turn_reactions_turn_id")),
+        sa.PrimaryKeyConstraint("turn_id", "message_id", name=op.f("pk_turn_reactions")),
+    )
+    op.create_index(
+        op.f("ix_turn_reactions_account_due_at"),
+        "turn_reactions",
+        ["account", "due_at"],
+        unique=False,
+    )
 
 
 def downgrade() -> None:
+    op.drop_table("turn_reactions")
     op.drop_table("turn_log")
     op.drop_table("streams")
     op.drop_table("stream_segments")

@@ -1,0 +1,125 @@
+"""Reactions: which emoji may stand on each message of a turn, and which one should stand there alone."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
+
+from openab.domain.ids import ConversationId, MessageRef, PlatformId, TurnId
+from openab.storage.engine import Transaction
+from openab.storage.schema import turn_reactions, turns
+
+
+@dataclass(frozen=True, slots=True)
+class Reactions:
+    """One message's emoji. `trigger` is the message; a turn's status stands on its last one."""
+
+    turn: TurnId
+    trigger: MessageRef
+    shown: tuple[str, ...]
+    wished: str | None
+    due_at: datetime | None
+    tries: int
+
+
+async def wish(tx: Transaction, turn: TurnId, emoji: str | None, due_at: datetime) -> None:
+    """This emoji alone should stand on the turn's trigger, from `due_at` on."""
+    row = turn_reactions
+    trigger = sa.select(
+        turns.c.id,
+        turns.c.trigger_message_id,
+        turns.c.account,
+        turns.c.trigger_conversation_id,
+        sa.literal([], row.c.shown.type),
+        sa.literal(emoji, row.c.wished.type),
+        sa.literal(due_at, row.c.due_at.type),
+        sa.literal(0),
+    ).where(turns.c.id == turn)
+    names = ["turn_id", "message_id", "account", "conversation_id"]
+    names += ["shown", "wished", "due_at", "tries"]
+    statement = postgresql.insert(row).from_select(names, trigger)
+    new = statement.excluded
+    await tx.execute(
+        statement.on_conflict_do_update(
+            index_elements=["turn_id", "message_id"],
+            set_={"wished": new.wished, "due_at": new.due_at, "tries": 0},
+        )
+    )
+
+
+async def drop_wish(tx: Transaction, of: Reactions, due_at: datetime) -> None:
+    """No emoji should stand on this message any more, from `due_at` on."""
+    await tx.execute(_update(of).values(wished=None, due_at=due_at, tries=0))
+
+
+async def conclude(tx: Transaction, turn: TurnId, emoji: str | None, due_at: datetime) -> None:
+    """The turn is over: its trigger shows how it ended, the batch's other messages show nothing."""
+    await wish(tx, turn, emoji, due_at)
+    trigger = sa.select(turns.c.trigger_message_id).where(turns.c.id == turn).scalar_subquery()
+    await tx.execute(
+        sa.update(turn_reactions)
+        .where(turn_reactions.c.turn_id == turn, turn_reactions.c.message_id != trigger)
+        .values(wished=None, due_at=due_at, tries=0)
+    )
+
+
+async def note(
+    tx: Transaction,
+    of: Reactions,
+    shown: Sequence[str],
+    due_at: datetime | None,
+    tries: int,
+) -> None:
+    """Which emoji may stand there now, and when to look again (None: never)."""
+    await tx.execute(_update(of).values(shown=list(shown), due_at=due_at, tries=tries))
+
+
+async def due_of(tx: Transaction, conversation: ConversationId) -> list[Reactions]:
+    """The messages of this conversation's turns whose emoji are still to be made as wished."""
+    result = await tx.execute(
+        sa.select(turn_reactions)
+        .join(turns, turns.c.id == turn_reactions.c.turn_id)
+        .where(turns.c.conversation == conversation, turn_reactions.c.due_at.is_not(None))
+        .order_by(turn_reactions.c.due_at, turn_reactions.c.message_id)
+    )
+    return [_reactions(row) for row in result]
+
+
+async def of_turn(tx: Transaction, turn: TurnId) -> list[Reactions]:
+    """Every message of the turn that has or had an emoji, in the order of their ids."""
+    result = await tx.execute(
+        sa.select(turn_reactions)
+        .where(turn_reactions.c.turn_id == turn)
+        .order_by(sa.func.length(turn_reactions.c.message_id), turn_reactions.c.message_id)
+    )
+    return [_reactions(row) for row in result]
+
+
+async def again(tx: Transaction, of: Reactions) -> Reactions | None:
+    """The same message's emoji as they are now."""
+    result = await tx.execute(sa.select(turn_reactions).where(*_is(of)))
+    row = result.one_or_none()
+    return _reactions(row) if row else None
+
+
+def _is(of: Reactions) -> tuple[sa.ColumnElement[bool], sa.ColumnElement[bool]]:
+    row = turn_reactions.c
+    return row.turn_id == of.turn, row.message_id == of.trigger.message_id
+
+
+def _update(of: Reactions) -> sa.Update:
+    return sa.update(turn_reactions).where(*_is(of))
+
+
+def _reactions(row: Any) -> Reactions:
+    return Reactions(
+        turn=TurnId(row.turn_id),
+        trigger=MessageRef(PlatformId(row.conversation_id), PlatformId(row.message_id)),
+        shown=tuple(row.shown),
+        wished=row.wished,
+        due_at=row.due_at,
+        tries=row.tries,
+    )
