@@ -1,6 +1,6 @@
 """How long and how much an agent host allows; tests shorten them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,15 @@ class Timeouts:
     terminate: float = 1.5
     #: How long one end of a dying agent (pipe, process) waits for the other.
     settle: float = 1.0
+
+    def hurried(self, seconds: float) -> "Timeouts":
+        """The same, but an agent that is ended is gone within `seconds`, whatever it does."""
+        return replace(
+            self,
+            close_session=min(self.close_session, 0.4 * seconds),
+            leave=min(self.leave, 0.25 * seconds),
+            terminate=min(self.terminate, 0.2 * seconds),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,6 +117,8 @@ class ToolChanged:
     title: str | None = None
     kind: ToolKind | None = None
     status: ToolStatus | None = None
+    #: What it works on (a command, path, query or address), where the agent tells it beside the title.
+    detail: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,10 +166,12 @@ class PermissionSettled:
 
 @dataclass(frozen=True, slots=True)
 class UsageChanged:
-    """How much of the context window is used, in tokens."""
+    """How much of the context window is used, in tokens, and what the session has cost so far."""
 
     used: int
     size: int
+    cost: float | None = None
+    currency: str = ""
 
 
 @dataclass(frozen=True, slots=True)

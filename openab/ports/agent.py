@@ -19,6 +19,7 @@ from typing import Protocol
 from openab.domain.agent_events import AgentFailure, Numbered, Position
 from openab.domain.errors import OpenabError, Rejected, Transient
 from openab.domain.ids import AcpSessionId, Incarnation, SessionKey, TurnId
+from openab.domain.options import Option
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,8 @@ class Opened:
     replayed: int = 0
     agent_name: str = ""
     agent_version: str = ""
+    #: What can be chosen in the session, where the agent has said it (some say it once only).
+    options: tuple[Option, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +138,10 @@ class AgentUnavailable(Transient):
         self.failure = failure
 
 
+class OptionRefused(Rejected):
+    """The agent does not take this value; its own words are the message."""
+
+
 class SessionBusy(OpenabError):
     """A prompt of another (turn, attempt, step) is running on this session."""
 
@@ -186,8 +193,24 @@ class Agents(Protocol):
         """Answer a permission question (None: cancelled). False if it was settled before."""
         ...
 
-    async def close(self, session: AgentSession) -> None:
-        """End the session's process and all its descendants. Twice is harmless."""
+    def options(self, session: AgentSession) -> tuple[Option, ...]:
+        """What can be chosen in an open session, as the agent last said it; empty for any other."""
+        ...
+
+    async def set_option(self, session: AgentSession, option_id: str, value: str) -> None:
+        """Choose a value in an open session on which nothing runs. Doing it twice is harmless.
+
+        Raises OptionRefused, SessionBusy, StaleEpoch, and AgentUnavailable where the session is not
+        open or the agent does not answer.
+        """
+        ...
+
+    async def close(self, session: AgentSession, within: float | None = None) -> None:
+        """End the session's process and all its descendants. Twice is harmless.
+
+        What runs is cancelled first. With `within` the process is gone after so many seconds,
+        however deaf it is; without, it has more time to leave in order.
+        """
         ...
 
     def status(self, session: AgentSession) -> SessionStatus:

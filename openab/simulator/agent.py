@@ -77,6 +77,8 @@ MODES = {
     "setsid-child": "each turn starts a process in a session of its own",
     "silent-retry": "a prompt is never answered; a cancel is",
     "config-options": "has a config option `model`: fast or smart",
+    "many-options": "has 30 models and 26 agents with descriptions of 140 characters",
+    "older-options": "tells models and modes in the older form, and sets them by its own requests",
 }
 _STEP = re.compile(r"\[\[(script=|[a-z]+(?:=.*?)?\]\])", re.DOTALL)
 _WORDS = ("the", "quick", "brown", "fox", "jumps", "over", "the", "lazy", "dog")
@@ -183,6 +185,8 @@ class Session:
         self.history: list[Json] = []
         self.cancelled = threading.Event()
         self.running = False
+        #: What was chosen here; like a real agent's choice it does not outlive the process.
+        self.chosen: dict[str, str] = {}
         if self._file and self._file.exists():
             self.history = [json.loads(line) for line in self._file.read_text().splitlines()]
 
@@ -249,6 +253,10 @@ class Player:
 
     def step_say(self, value: str) -> None:
         self.chunk(value)
+
+    def step_chosen(self, _value: str) -> None:
+        told = sorted(f"{option}={value}" for option, value in self._session.chosen.items())
+        self.chunk(f"chosen: {', '.join(told) or 'nothing'}")
 
     def step_chars(self, value: str) -> None:
         for character in value:
@@ -420,6 +428,37 @@ class Player:
             self.chunk(f"{method} {code} ")
 
 
+def numbered(what: str, count: int) -> tuple[str, list[Json]]:
+    """So many values of an option, each with a long description."""
+    about = "a description of one hundred and forty characters ".ljust(140, ".")
+    values = [
+        {"value": f"{what}-{n}", "name": f"{what.title()} {n}", "description": about}
+        for n in range(1, count + 1)
+    ]
+    return what, values
+
+
+def option(session: Session, described: tuple[str, list[Json]]) -> Json:
+    """One config option, with what was chosen of it or else its first value."""
+    name, values = described
+    current = session.chosen.get(name, values[0]["value"])
+    about: Json = {"id": name, "name": name.title(), "type": "select", "category": name}
+    return {**about, "currentValue": current, "options": values}
+
+
+def older_options(session: Session) -> Json:
+    """The same in the form that came before config options."""
+    models = [{"modelId": value, "name": value.title()} for value in ("fast", "smart")]
+    modes = [{"id": value, "name": value.title()} for value in ("fast", "smart")]
+    return {
+        "models": {
+            "currentModelId": session.chosen.get("model", "fast"),
+            "availableModels": models,
+        },
+        "modes": {"currentModeId": session.chosen.get("mode", "fast"), "availableModes": modes},
+    }
+
+
 class Agent:
     """Answers the client's requests."""
 
@@ -510,19 +549,19 @@ class Agent:
         if "early-update" in self._modes:
             self._player(session).update("available_commands_update", availableCommands=[])
             self._player(session).chunk("too early ")
-        return {"sessionId": session.id, **self._config_options()}
+        return {"sessionId": session.id, **self._config_options(session)}
 
     def on_session_load(self, request_id: Any, params: Json) -> Json | None:
         session = self._restore(params)
         if session is None:
             return None
         if "reply-before-replay" in self._modes:
-            self._wire.answer(request_id, result=self._config_options())
+            self._wire.answer(request_id, result=self._config_options(session))
             threading.Timer(0.05, self._replay, [session]).start()
             return None
         self._replay(session)
         self._player(session).update("available_commands_update", availableCommands=[])
-        return self._config_options()
+        return self._config_options(session)
 
     def on_session_resume(self, _id: Any, params: Json) -> Json | None:
         if "resume-refused" in self._modes:
@@ -530,23 +569,45 @@ class Agent:
         session = self._restore(params)
         if session and "replay-on-resume" in self._modes:
             self._replay(session)
-        return self._config_options() if session else None
+        return self._config_options(session) if session else None
 
     def on_session_close(self, _id: Any, params: Json) -> Json:
         self._cancel(params)
         return {}
 
     def on_session_set_config_option(self, _id: Any, params: Json) -> Json:
-        if "config-options" not in self._modes or params.get("value") not in {"fast", "smart"}:
+        session = self._session(str(params["sessionId"]))
+        known = {one["id"]: one for one in self._config_options(session).get("configOptions", [])}
+        offered = known.get(params.get("configId"), {}).get("options", [])
+        if params.get("value") not in [one["value"] for one in offered]:
             raise Failed(-32602, f"no such value: {params.get('value')}")
-        return self._config_options()
+        session.chosen[params["configId"]] = params["value"]
+        return self._config_options(session)
 
-    def _config_options(self) -> Json:
-        if "config-options" not in self._modes:
-            return {}
-        options = [{"value": value, "name": value} for value in ("fast", "smart")]
-        model = {"id": "model", "name": "Model", "type": "select", "category": "model"}
-        return {"configOptions": [{**model, "currentValue": "fast", "options": options}]}
+    def on_session_set_model(self, _id: Any, params: Json) -> Json:
+        return self._choose(params, "model", str(params.get("modelId")))
+
+    def on_session_set_mode(self, _id: Any, params: Json) -> Json:
+        return self._choose(params, "mode", str(params.get("modeId")))
+
+    def _choose(self, params: Json, what: str, value: str) -> Json:
+        if "older-options" not in self._modes:
+            raise Failed(-32601, "Method not found")
+        if value not in {"fast", "smart"}:
+            raise Failed(-32602, f"no such {what}: {value}")
+        self._session(str(params["sessionId"])).chosen[what] = value
+        return {}
+
+    def _config_options(self, session: Session) -> Json:
+        if "older-options" in self._modes:
+            return older_options(session)
+        if "many-options" in self._modes:
+            models, agents = numbered("model", 30), numbered("agent", 26)
+            return {"configOptions": [option(session, models), option(session, agents)]}
+        if "config-options" in self._modes:
+            values = [{"value": value, "name": value} for value in ("fast", "smart")]
+            return {"configOptions": [option(session, ("model", values))]}
+        return {}
 
     def _restore(self, params: Json) -> Session | None:
         if "silent-load" in self._modes:

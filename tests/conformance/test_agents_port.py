@@ -27,13 +27,16 @@ from openab.domain.agent_events import (
     ToolStatus,
 )
 from openab.domain.ids import AccountId, AcpSessionId, Incarnation, SessionKey, TurnId
+from openab.domain.options import Choice, Option
 from openab.ports.agent import (
     AgentRefused,
     Agents,
     AgentSession,
     AgentSpec,
+    AgentUnavailable,
     Liveness,
     OpenedBy,
+    OptionRefused,
     Prompt,
     PromptLost,
     SessionBusy,
@@ -43,6 +46,9 @@ from openab.ports.agent import (
 from tests.fakes.agent import Memory, ScriptedAgents
 
 SHORT = Timeouts(late_text=0.05, replay_quiet=0.05, replay_start=0.2, leave=0.5, terminate=0.3)
+MODEL = Option(
+    "model", "Model", "model", (Choice("fast", "fast"), Choice("smart", "smart")), "fast"
+)
 SESSION = AgentSession("db", SessionKey("discord:1:2"), generation=1, epoch=5)
 
 
@@ -66,7 +72,7 @@ class World:
         name = Incarnation(f"life-{len(self.hosts) + 1}")
         host: Stoppable
         if self.kind == "fake":
-            host = ScriptedAgents(name, memory=self.memory)
+            host = ScriptedAgents(name, memory=self.memory, options=(MODEL,))
         else:
             host = EmbeddedAgents(
                 database_id="db", account=AccountId("1"), incarnation=name, timeouts=SHORT
@@ -82,6 +88,7 @@ class World:
             args=(
                 str(openab.simulator.agent.__file__),
                 *("--delay", "0", "--state-dir", str(self.folder / "state")),
+                *("--mode", "config-options"),
             ),
             working_dir=str(self.folder),
             env={"PATH": os.defpath},
@@ -357,3 +364,52 @@ async def test_sessions_do_not_share_anything(host: Stoppable, world: World) -> 
     assert host.status(SESSION).liveness is Liveness.PROMPTING
     with suppress(StaleEpoch):
         await host.cancel(SESSION, TurnId("t1"))
+
+
+async def test_what_can_be_chosen_is_told_and_a_choice_holds(host: Stoppable, world: World) -> None:
+    assert host.options(SESSION) == (MODEL,)
+    for _ in range(2):
+        await host.set_option(SESSION, "model", "smart")
+    assert host.options(SESSION) == (replace(MODEL, current="smart"),)
+    again = await host.open(SESSION, world.spec, None)
+    assert again.options == (replace(MODEL, current="smart"),)
+
+
+async def test_a_value_that_is_not_offered_is_refused_with_the_agents_words(
+    host: Stoppable,
+) -> None:
+    with pytest.raises(OptionRefused, match="no such value: huge"):
+        await host.set_option(SESSION, "model", "huge")
+    assert host.options(SESSION) == (MODEL,)
+
+
+async def test_nothing_is_chosen_while_a_prompt_runs_or_by_a_former_owner(host: Stoppable) -> None:
+    with pytest.raises(StaleEpoch):
+        await host.set_option(replace(SESSION, epoch=4), "model", "smart")
+    await host.prompt(SESSION, a_prompt(host, "[[say=a]][[hang]]"))
+    await until(host, TextDelta)
+    with pytest.raises(SessionBusy):
+        await host.set_option(SESSION, "model", "smart")
+    await host.cancel(SESSION, TurnId("t1"))
+    await events(host)
+    assert host.options(SESSION) == (MODEL,)
+
+
+async def test_a_session_that_is_not_open_has_no_options_and_takes_no_choice(
+    host: Stoppable,
+) -> None:
+    other = replace(SESSION, generation=2)
+    assert host.options(other) == ()
+    with pytest.raises(AgentUnavailable):
+        await host.set_option(other, "model", "smart")
+
+
+async def test_another_generation_is_another_session(host: Stoppable, world: World) -> None:
+    fresh = replace(SESSION, generation=2)
+    await host.prompt(SESSION, a_prompt(host, "[[say=a]][[hang]]"))
+    await until(host, TextDelta)
+    await host.close(SESSION, within=2.0)
+    assert ended(await events(host)).kind is EndKind.CANCELLED
+    assert (await host.open(fresh, world.spec, None)).by is OpenedBy.NEW
+    await host.prompt(fresh, a_prompt(host, "[[recall]]", turn="t2"))
+    assert "I remember 0 prompts" in text(await events(host, "t2"))

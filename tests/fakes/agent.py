@@ -7,7 +7,7 @@ a restarted host whose agents still know their sessions.
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from openab.domain.agent_events import (
     AgentEvent,
@@ -31,13 +31,16 @@ from openab.domain.agent_events import (
     UsageChanged,
 )
 from openab.domain.ids import AcpSessionId, Incarnation, SessionKey, TurnId
+from openab.domain.options import Option, by_id
 from openab.ports.agent import (
     AgentRefused,
     AgentSession,
     AgentSpec,
+    AgentUnavailable,
     Liveness,
     Opened,
     OpenedBy,
+    OptionRefused,
     Prompt,
     PromptLost,
     SessionBusy,
@@ -82,6 +85,7 @@ class _Live:
     turn: TurnId | None = None
     cancelled: asyncio.Event = field(default_factory=asyncio.Event)
     questions: dict[str, asyncio.Future[str | None]] = field(default_factory=dict)
+    options: tuple[Option, ...] = ()
 
 
 class ScriptedAgents:
@@ -94,10 +98,11 @@ class ScriptedAgents:
         memory: Memory | None = None,
         delay: float = 0.0,
         can_restore: bool = True,
+        options: tuple[Option, ...] = (),
     ) -> None:
         self._incarnation = Incarnation(incarnation)
         self._memory: Memory = {} if memory is None else memory
-        self._delay, self._can_restore = delay, can_restore
+        self._delay, self._can_restore, self._options = delay, can_restore, options
         self._epochs: dict[Name, int] = {}
         self._live: dict[Name, _Live] = {}
         self._turns: dict[TurnId, _Turn] = {}
@@ -105,6 +110,10 @@ class ScriptedAgents:
         self._count = itertools.count(1)
         #: Every prompt that reached an agent, in order.
         self.prompts: list[Prompt] = []
+        #: Every choice that reached an agent: (option id, value).
+        self.choices: list[tuple[str, str]] = []
+        #: The generations whose session was ended by `close`.
+        self.closed: list[int] = []
         #: Raised by the next `open`, once.
         self.refuse_open: Exception | None = None
 
@@ -128,17 +137,19 @@ class ScriptedAgents:
             error, self.refuse_open = self.refuse_open, None
             raise error
         if name in self._live:
-            return Opened(self._live[name].acp_session_id, OpenedBy.LIVE)
+            live = self._live[name]
+            return Opened(live.acp_session_id, OpenedBy.LIVE, options=live.options)
         if spec.command == "/does/not/exist":
             raise AgentRefused(AgentFailure(FailureKind.NOT_FOUND, f"{spec.command} was not found"))
         known = self._can_restore and acp_session_id in self._memory
         if acp_session_id is not None and known:
-            self._live[name] = _Live(spec, acp_session_id)
-            return Opened(acp_session_id, OpenedBy.RESUMED)
+            self._live[name] = _Live(spec, acp_session_id, options=self._options)
+            return Opened(acp_session_id, OpenedBy.RESUMED, options=self._options)
         fresh = AcpSessionId(f"{self._incarnation}-{next(self._count)}")
         self._memory[fresh] = []
-        self._live[name] = _Live(spec, fresh)
-        return Opened(fresh, OpenedBy.NEW, context_lost=acp_session_id is not None)
+        self._live[name] = _Live(spec, fresh, options=self._options)
+        lost = acp_session_id is not None
+        return Opened(fresh, OpenedBy.NEW, context_lost=lost, options=self._options)
 
     async def prompt(self, session: AgentSession, prompt: Prompt) -> None:
         """See the port."""
@@ -204,9 +215,33 @@ class ScriptedAgents:
         question.set_result(option_id)
         return True
 
-    async def close(self, session: AgentSession) -> None:
+    def options(self, session: AgentSession) -> tuple[Option, ...]:
+        """See the port."""
+        live = self._live.get((session.database_id, session.key, session.generation))
+        return live.options if live else ()
+
+    async def set_option(self, session: AgentSession, option_id: str, value: str) -> None:
+        """See the port."""
+        live = self._live.get(self._command(session))
+        if live is None:
+            failure = AgentFailure(FailureKind.TRANSPORT, "the session is not open")
+            raise AgentUnavailable(failure)
+        if live.turn:
+            raise SessionBusy(f"turn {live.turn} is running")
+        option = by_id(live.options, option_id)
+        if option is None or not option.offers(value):
+            raise OptionRefused(f"no such value: {value}")
+        self.choices.append((option_id, value))
+        live.options = tuple(
+            replace(one, current=value) if one.option_id == option_id else one
+            for one in live.options
+        )
+
+    async def close(self, session: AgentSession, within: float | None = None) -> None:
         """See the port."""
         live = self._live.pop(self._command(session), None)
+        if live:
+            self.closed.append(session.generation)
         if live and live.task and live.turn:
             await self._cancel_live(live)
 

@@ -1,5 +1,6 @@
 """Opening sessions: the ladder from resume to new, and agents that lie on it."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -158,6 +159,31 @@ async def test_options_are_set_after_a_new_session_and_a_refused_one_is_no_end(
     asked = [m["params"] for m in host.received() if m.get("method", "").endswith("config_option")]
     assert [(a["configId"], a["value"]) for a in asked] == [("model", "smart"), ("mode", "no-such")]
     assert end_of(await host.ask("[[say=hi]]")).kind is EndKind.COMPLETED
+
+
+async def test_the_older_form_of_options_is_understood_and_set_by_its_own_requests(
+    host: Host, tmp_path: Path
+) -> None:
+    opened = await host.open(a_spec(tmp_path, "older-options"))
+    assert [option.option_id for option in opened.options] == ["model", "agent"]
+    await host.agents.set_option(SESSION, "model", "smart")
+    await host.agents.set_option(SESSION, "agent", "smart")
+    assert [option.current for option in host.agents.options(SESSION)] == ["smart", "smart"]
+    assert "chosen: mode=smart, model=smart" in text_of(await host.ask("[[chosen]]"))
+
+
+async def test_a_deaf_agent_that_is_closed_in_a_hurry_is_gone_in_time(tmp_path: Path) -> None:
+    slow = replace(SHORT, close_session=5, cancel=15, leave=2, terminate=1.5)
+    host = Host(tmp_path, slow)
+    modes = ("deaf-to-cancel", "stay-on-eof", "ignore-sigterm", "setsid-child")
+    await host.open(a_spec(tmp_path, *modes))
+    asking = spawn("ask", host.ask("[[say=a]][[hang]]"))
+    await host.until_received("session/prompt")
+    async with asyncio.timeout(3):
+        await host.agents.close(SESSION, within=2.5)
+        assert not host.left()
+    assert end_of(await asking).kind is EndKind.CANCELLED
+    await host.agents.stop()
 
 
 async def test_closing_while_opening_leaves_nothing(tmp_path: Path) -> None:

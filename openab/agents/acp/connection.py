@@ -97,16 +97,17 @@ class AgentConnection:
         message = f"the agent's process ended {_how(code)}"
         return AgentFailure(FailureKind.EXITED, message, exit_code=code, stderr_tail=tail)
 
-    async def end(self) -> None:
+    async def end(self, timeouts: Timeouts | None = None) -> None:
         """End the process and all its descendants. Twice is harmless; a cancelled caller ends it too."""
         if self._ending is None:
-            self._ending = spawn(f"agent {self.process.pid} end", self._end())
+            ending = self._end(timeouts or self._timeouts)
+            self._ending = spawn(f"agent {self.process.pid} end", ending)
         await asyncio.shield(self._ending)
 
-    async def _end(self) -> None:
+    async def _end(self, timeouts: Timeouts) -> None:
         self.lost.set()
         await self._sdk.close()
-        await self.process.end(self._timeouts)
+        await self.process.end(timeouts)
         await end(self._watch)
 
     async def _watch_it(self) -> None:
@@ -124,7 +125,7 @@ class AgentConnection:
         self.lost.set()
         log.info("agent_connection_lost", pid=self.process.pid, exit_code=self.process.exit_code)
         if self._ending is None:
-            self._ending = spawn(f"agent {self.process.pid} end", self._end())
+            self._ending = spawn(f"agent {self.process.pid} end", self._end(self._timeouts))
 
 
 async def _answer(method: str, params: Any, _is_notification: bool) -> Json:  # noqa: FBT001 - the SDK's signature

@@ -78,11 +78,15 @@ def failure_of(error: RpcError, auth_methods: tuple[str, ...], stderr_tail: str)
     )
 
 
-def _detail(data: object) -> str:
+def _detail(data: object, depth: int = 3) -> str:
+    """The words in `data`; model providers' errors stand a level or two deeper (`data.error.message`)."""
     if isinstance(data, dict):
-        for name in ("message", "details", "detail", "error"):
-            if isinstance(data.get(name), str):
-                return str(data[name])
+        for name in ("message", "details", "detail", "error", "data"):
+            value = data.get(name)
+            if isinstance(value, dict) and depth and (found := _detail(value, depth - 1)):
+                return found
+            if isinstance(value, str) and value:
+                return value
     if isinstance(data, str):
         return data
     return json.dumps(data)[:500] if data else ""

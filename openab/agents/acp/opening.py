@@ -15,6 +15,7 @@ from openab.agents.acp.failures import (
     failure_of,
     restore_failure,
 )
+from openab.agents.acp.options import SessionOptions
 from openab.agents.acp.translate import event_of
 from openab.agents.acp.wire import Json
 from openab.agents.limits import Timeouts
@@ -97,10 +98,16 @@ class Opening:
     """One attempt to make a session usable over a fresh connection."""
 
     def __init__(
-        self, connection: AgentConnection, spec: AgentSpec, timeouts: Timeouts, replay: Replay
+        self,
+        connection: AgentConnection,
+        spec: AgentSpec,
+        timeouts: Timeouts,
+        replay: Replay,
+        options: SessionOptions,
     ) -> None:
+        """`options` learns what the agent says of them while the session is opened."""
         self._connection, self._spec, self._timeouts = connection, spec, timeouts
-        self._replay = replay
+        self._replay, self._options = replay, options
         self.abilities = Abilities()
 
     async def initialize(self) -> Abilities:
@@ -113,7 +120,7 @@ class Opening:
             raise AgentRefused(await self._never_spoke()) from error
         if answer.get("protocolVersion") != PROTOCOL_VERSION:
             said = f"the agent answers with protocol version {answer.get('protocolVersion')!r}"
-            raise AgentRefused(AgentFailure(FailureKind.NOT_ACP, f"{said}, openab speaks 1"))
+            raise AgentRefused(self._not_acp(f"{said}, openab speaks 1"))
         self.abilities = Abilities.of(answer)
         return self.abilities
 
@@ -132,8 +139,8 @@ class Opening:
         answer = await self._ask("session/new", place, self._timeouts.open_session)
         session_id = answer.get("sessionId")
         if not isinstance(session_id, str) or not session_id:
-            said = "the agent's answer to session/new has no session id"
-            raise AgentRefused(AgentFailure(FailureKind.NOT_ACP, said))
+            raise AgentRefused(self._not_acp("the answer to session/new has no session id"))
+        self._options.take(answer)
         await self._set_options(session_id)
         return self._opened(AcpSessionId(session_id), OpenedBy.NEW, context_lost=context_lost)
 
@@ -161,7 +168,7 @@ class Opening:
     async def _restore_by(self, method: str, wanted: AcpSessionId) -> Opened:
         self._replay.count = 0
         params = {"sessionId": wanted, "cwd": self._spec.working_dir, "mcpServers": []}
-        await self._ask(method, params, self._timeouts.open_session)
+        self._options.take(await self._ask(method, params, self._timeouts.open_session))
         loaded = method == "session/load"
         start = self._timeouts.replay_start if loaded else self._timeouts.replay_quiet
         await self._replay.drained(start, self._timeouts.replay_quiet)
@@ -174,9 +181,11 @@ class Opening:
             params = {"sessionId": session_id, "configId": option, "value": value}
             method = "session/set_config_option"
             try:
-                await self._ask(method, params, self._timeouts.open_session)
+                answer = await self._ask(method, params, self._timeouts.open_session)
             except RpcError as error:
                 log.warning("agent_option_refused", option=option, value=value, code=error.code)
+            else:
+                self._options.chosen(option, value, answer)
 
     async def _ask(self, method: str, params: Json, seconds: float) -> Json:
         try:
@@ -197,6 +206,10 @@ class Opening:
         tail = self._connection.process.stderr_tail()
         return failure_of(error, self.abilities.auth_methods, tail)
 
+    def _not_acp(self, said: str) -> AgentFailure:
+        tail = self._connection.process.stderr_tail()
+        return AgentFailure(FailureKind.NOT_ACP, said, stderr_tail=tail)
+
     async def _never_spoke(self) -> AgentFailure:
         lost = await self._connection.why_lost()
         never_ran = self._connection.process.could_not_execute()
@@ -212,6 +225,7 @@ class Opening:
             replayed=self._replay.count if by is OpenedBy.RESUMED else 0,
             agent_name=self.abilities.name,
             agent_version=self.abilities.version,
+            options=self._options.known,
         )
 
 

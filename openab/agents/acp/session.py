@@ -7,8 +7,9 @@ from contextlib import suppress
 import structlog
 
 from openab.agents.acp.connection import AgentConnection, NotServed
-from openab.agents.acp.failures import ConnectionLost, RpcError
+from openab.agents.acp.failures import METHOD_NOT_FOUND, ConnectionLost, RpcError, words
 from openab.agents.acp.opening import Abilities, Opening, Replay
+from openab.agents.acp.options import SessionOptions
 from openab.agents.acp.permissions import CANCELLED
 from openab.agents.acp.process import AgentProcess
 from openab.agents.acp.running import Recorder, RunningPrompt
@@ -16,7 +17,13 @@ from openab.agents.acp.wire import Json, sendable
 from openab.agents.limits import Sizes, Timeouts
 from openab.domain.agent_events import AgentFailure, FailureKind
 from openab.domain.ids import AcpSessionId, TurnId
-from openab.ports.agent import AgentSpec, AgentUnavailable, ContentBlock, Opened
+from openab.ports.agent import (
+    AgentSpec,
+    AgentUnavailable,
+    ContentBlock,
+    Opened,
+    OptionRefused,
+)
 from openab.ports.tasks import spawn
 
 log = structlog.get_logger()
@@ -37,6 +44,8 @@ class AcpSession:
         self._task: asyncio.Task[None] | None = None
         self._running: RunningPrompt | None = None
         self.acp_session_id: AcpSessionId | None = None
+        #: What can be chosen here, kept up to date by whatever the agent says.
+        self.options = SessionOptions()
 
     @property
     def is_usable(self) -> bool:
@@ -72,7 +81,7 @@ class AcpSession:
         )
         if self._ended:
             raise AgentUnavailable(_closed())
-        opening = Opening(self._connection, self._spec, self._timeouts, self._replay)
+        opening = Opening(self._connection, self._spec, self._timeouts, self._replay, self.options)
         self._abilities = await opening.initialize()
         return opening
 
@@ -111,16 +120,37 @@ class AcpSession:
         if self._running and self.acp_session_id:
             await self._running.cancel(self.acp_session_id)
 
-    async def end(self) -> None:
+    async def set_option(self, option_id: str, value: str) -> None:
+        """Choose a value; OptionRefused with the agent's words, AgentUnavailable without an answer."""
+        assert self._connection is not None
+        refused: RpcError | None = None
+        for method, params in self.options.calls(self.acp_session_id or "", option_id, value):
+            try:
+                async with asyncio.timeout(self._timeouts.open_session):
+                    answer = await self._connection.request(method, params)
+            except RpcError as error:
+                refused = error
+                if error.code != METHOD_NOT_FOUND:
+                    break
+            except (ConnectionLost, TimeoutError) as error:
+                raise AgentUnavailable(_unanswered(method)) from error
+            else:
+                self.options.chosen(option_id, value, answer)
+                return
+        assert refused is not None
+        raise OptionRefused(words(refused)) from refused
+
+    async def end(self, within: float | None = None) -> None:
         """Cancel what runs, close the session where that is offered, end the process tree."""
         self._ended = True
         if self._connection is None:
             return
+        timeouts = self._timeouts if within is None else self._timeouts.hurried(within)
         if not self._connection.lost.is_set():
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._timeouts.close_session):
+                async with asyncio.timeout(timeouts.close_session):
                     await self._take_leave()
-        await self._connection.end()
+        await self._connection.end(timeouts)
         if self._task:
             await asyncio.wait([self._task])
 
@@ -142,6 +172,8 @@ class AcpSession:
 
     def _update(self, params: Json) -> None:
         session_id = params.get("sessionId")
+        if session_id in {None, self.acp_session_id} or self.acp_session_id is None:
+            self.options.update(params.get("update"))
         if self.acp_session_id is None:
             self._replay.add(params.get("update"))
         elif self._running is not None and session_id in {None, self.acp_session_id}:
@@ -155,6 +187,10 @@ class AcpSession:
         answer: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
         answer.set_result(CANCELLED)
         return answer
+
+
+def _unanswered(method: str) -> AgentFailure:
+    return AgentFailure(FailureKind.TRANSPORT, f"the agent did not answer {method}")
 
 
 def _closed() -> AgentFailure:

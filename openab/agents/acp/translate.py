@@ -21,6 +21,15 @@ from openab.domain.agent_events import (
 
 Fields = Mapping[str, Any]
 Word = TypeVar("Word", bound=StrEnum)
+#: A cost beyond this is no cost but a mistake (infinity and NaN, too).
+_DEAREST = 1e12
+
+#: The names under which agents give a tool its subject, the most telling first.
+_SUBJECTS = (
+    "command", "cmd", "query", "pattern", "url", "file_path", "filePath", "absolute_path",
+    "notebook_path", "path",
+)  # fmt: skip
+_LONGEST_DETAIL = 400
 
 
 def event_of(update: object) -> AgentEvent | None:
@@ -52,7 +61,30 @@ def tool_of(fields: object) -> ToolChanged | None:
         title=title,
         kind=(_word(ToolKind, kind) or ToolKind.OTHER) if isinstance(kind, str) else None,
         status=_word(ToolStatus, fields.get("status")),
+        detail=_detail(fields),
     )
+
+
+def _detail(fields: Fields) -> str | None:
+    """What a call works on: many agents title it by the tool's bare name and say the rest only here."""
+    given = fields.get("rawInput")
+    if isinstance(given, Mapping):
+        for name in _SUBJECTS:
+            if subject := _subject(given.get(name)):
+                return subject[:_LONGEST_DETAIL]
+    places = fields.get("locations")
+    first = places[0] if isinstance(places, list) and places else None
+    path = _text(first.get("path")) if isinstance(first, Mapping) else None
+    return path[:_LONGEST_DETAIL] if path else None
+
+
+def _subject(value: object) -> str | None:
+    if not isinstance(value, list):
+        return _text(value)
+    words = [word for word in value if isinstance(word, str)]
+    # `["bash", "-lc", "make test"]`: what is run is the last word.
+    is_shell = len(words) == 3 and words[1].startswith("-") and words[1].endswith("c")
+    return words[2] if is_shell else _text(" ".join(words))
 
 
 def options_of(value: object) -> tuple[PermissionOption, ...]:
@@ -115,7 +147,19 @@ def _plan(update: Fields) -> AgentEvent | None:
 
 def _usage(update: Fields) -> AgentEvent | None:
     used, size = _count(update.get("used")), _count(update.get("size"))
-    return None if used is None or size is None else UsageChanged(used, size)
+    if used is None or size is None:
+        return None
+    cost = update.get("cost")
+    return UsageChanged(used, size, *_cost(cost if isinstance(cost, Mapping) else {}))
+
+
+def _cost(cost: Fields) -> tuple[float | None, str]:
+    amount = cost.get("amount")
+    if isinstance(amount, bool) or not isinstance(amount, int | float):
+        return None, ""
+    if not 0 <= amount < _DEAREST:
+        return None, ""
+    return float(amount), (_text(cost.get("currency")) or "")[:8]
 
 
 def _session(update: Fields) -> AgentEvent:

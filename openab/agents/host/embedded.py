@@ -21,9 +21,11 @@ from openab.domain.agent_events import (
     PromptEnded,
 )
 from openab.domain.ids import AccountId, AcpSessionId, Incarnation, TurnId
+from openab.domain.options import Option
 from openab.ports.agent import (
     AgentSession,
     AgentSpec,
+    AgentUnavailable,
     Liveness,
     Opened,
     OpenedBy,
@@ -127,7 +129,8 @@ class EmbeddedAgents:
         async with entry.opening:
             self._check(entry, session)
             if entry.session and entry.session.is_usable and entry.session.acp_session_id:
-                return Opened(entry.session.acp_session_id, OpenedBy.LIVE)
+                known = entry.session.options.known
+                return Opened(entry.session.acp_session_id, OpenedBy.LIVE, options=known)
             if entry.session:
                 await entry.session.end()
             entry.session = AcpSession(spec, self.markers, self._timeouts, self._sizes)
@@ -177,12 +180,31 @@ class EmbeddedAgents:
         running = entry.session.running if entry.session else None
         return running.questions.answer(request_id, option_id) if running else False
 
-    async def close(self, session: AgentSession) -> None:
+    def options(self, session: AgentSession) -> tuple[Option, ...]:
+        """See the port."""
+        entry = self._entries.get(_name(session))
+        live = entry.session if entry else None
+        return live.options.known if live and live.is_usable else ()
+
+    async def set_option(self, session: AgentSession, option_id: str, value: str) -> None:
+        """See the port; an `open` that comes meanwhile waits, and so does the prompt behind it."""
+        entry = self._command(session)
+        async with entry.opening:
+            self._check(entry, session)
+            live = entry.session
+            if live is None or not live.is_usable:
+                said = "the session is not open at this host"
+                raise AgentUnavailable(AgentFailure(FailureKind.TRANSPORT, said))
+            if live.running:
+                raise SessionBusy(f"turn {live.running.turn} is running on this session")
+            await live.set_option(option_id, value)
+
+    async def close(self, session: AgentSession, within: float | None = None) -> None:
         """See the port; a prompt that runs is cancelled first and gets its end event."""
         entry = self._command(session)
         if (live := entry.session) is None:
             return
-        await live.end()
+        await live.end(within)
         if entry.session is live:
             entry.session = None
 

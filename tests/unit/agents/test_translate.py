@@ -27,6 +27,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=15,
 )
+COST = {"amount": 0.25, "currency": "USD"}
 FIELDS = (
     "content", "toolCallId", "title", "kind", "status", "entries", "used", "size",
     "currentModeId", "messageId", "name",
@@ -72,6 +73,14 @@ def chunk(kind: str, text: str, **more: str) -> dict[str, Any]:
         ),
         ({"sessionUpdate": "usage_update", "used": 1, "size": 2}, UsageChanged(1, 2)),
         ({"sessionUpdate": "usage_update", "used": True, "size": 2}, None),
+        (
+            {"sessionUpdate": "usage_update", "used": 1, "size": 2, "cost": COST},
+            UsageChanged(1, 2, 0.25, "USD"),
+        ),
+        (
+            {"sessionUpdate": "usage_update", "used": 1, "size": 2, "cost": {"amount": 10**400}},
+            UsageChanged(1, 2),
+        ),
         (
             {"sessionUpdate": "current_mode_update", "currentModeId": "plan"},
             SessionChanged("current_mode_update", "plan"),
