@@ -10,6 +10,8 @@ from openab.simulator.discord import LoopbackDiscord, Message
 
 #: Written anew on purpose: a mistake in the product's own pattern must not hide itself.
 _MENTION = re.compile(r"<@[!&]?\d+>|@(?:everyone|here)")
+#: Events that only a mistake in the code brings about.
+_BUGS = {"broker_failed", "intake_event_failed"}
 _LEVELS = {"debug", "info", "warning", "error", "critical"}
 
 
@@ -34,6 +36,7 @@ def check_log(text: str, token: str) -> None:
         entry = json.loads(line)
         assert entry["event"], line
         assert entry["level"] in _LEVELS, line
+        assert entry["event"] not in _BUGS, line
 
 
 def shown_changes(message: Message, until: datetime | None = None) -> list[datetime]:

@@ -71,6 +71,7 @@ async def test_ports_do_not_clash(scene: Scene) -> None:
     _, sol, luna = scene
     assert sol.http_address != luna.http_address
     for broker in (sol, luna):
+        await broker.logged("agent_ready", 30)
         status, page = await broker.page("/readyz")
         assert status == 200, page
 
@@ -123,8 +124,8 @@ async def test_a_trusted_bot_that_mentions_another_in_a_new_message_is_heard(sce
     """The control of the two above: the same words do set Luna off when they are a message."""
     stage, sol, luna = scene
     asked = await _thread_of_both(scene)
-    await sol.bot.say(asked.id, f"{luna.bot.mention} [[say=you woke me up]]")
-    await stage.answer(asked.id, luna, "you woke me up")
+    await sol.bot.say(asked.id, f"{luna.bot.mention} [[say=good morning]]")
+    await stage.answer(asked.id, luna, "good morning")
 
 
 async def _has_seen_everything(scene: Scene, thread: str) -> None:

@@ -1,5 +1,6 @@
 """How a turn ends when something goes wrong: told clearly, with the text so far, nothing left over."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -54,15 +55,25 @@ async def test_the_session_of_a_crashed_agent_goes_on(scene: Scene) -> None:
     assert "starts anew" not in answer.content
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [server_error(503), refuse(50001), hang(30.0, "after"), commit_then(502), refuse(10008)],
-    ids=["503", "forbidden", "hang", "commit then 502", "message gone"],
-)
-async def test_edits_that_go_wrong_never_spoil_the_final(scene: Scene, fault: RestFault) -> None:
+_EDIT_FAULTS = {
+    "503": server_error(503),
+    "forbidden": refuse(50001),
+    "hang": hang(30.0, "after"),
+    "commit then 502": commit_then(502),
+    "message gone": refuse(10008),
+}
+
+
+async def test_edits_that_go_wrong_never_spoil_the_final(scene: Scene) -> None:
+    async with asyncio.TaskGroup() as group:
+        for name, fault in _EDIT_FAULTS.items():
+            group.create_task(_must_end_well(scene, fault), name=name)
+
+
+async def _must_end_well(scene: Scene, fault: RestFault) -> None:
     stage, sol = scene
-    room = stage.room()
-    asked = await stage.ask(sol, "[[delay=0.05]] [[words=80]] [[say=the very end]]", room)
+    steps = "[[delay=0.05]] [[words=80]] [[say=the very end]]"
+    asked = await stage.ask(sol, steps, stage.room())
     rule = stage.discord.faults.add(
         fault,
         route="edit_message",
@@ -74,10 +85,9 @@ async def test_edits_that_go_wrong_never_spoil_the_final(scene: Scene, fault: Re
     await stage.settled(asked)
     rule.release()
     await sol.turn_is(asked, "done")
-    finals = stage.finals(asked.id, sol)
-    assert [one.id for one in finals] == [answer.id]
-    assert answer.content.endswith("the very end")
-    assert stage.placeholders(asked.id) == []
+    assert [one.id for one in stage.finals(asked.id, sol)] == [answer.id], fault.name
+    assert answer.content.endswith("the very end"), fault.name
+    assert stage.placeholders(asked.id) == [], fault.name
 
 
 async def test_a_late_edit_does_not_undo_the_final(scene: Scene) -> None:

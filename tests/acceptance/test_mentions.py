@@ -14,7 +14,9 @@ def _hostile(bot: str, role: str) -> list[str]:
     forms = f"@everyone @here <@{bot}> <@!{bot}> <@&{role}>"
     cuts = [f"[[say=<@]][[say={bot[:4]}]][[say={bot[4:]}]][[say=>]]", "[[say=@every]][[say=one]]"]
     script = f"[[chars={forms}]] [[wait=0.5]] {' '.join(cuts)} [[tool=execute:{forms}:0.4]]"
-    long = f"[[words=380]] [[say={forms}]] [[file=chars:1900]] [[chars= {forms}]]"
+    long = (
+        f"[[delay=0.01]] [[file=chars:1930]] [[say={forms}]] [[file=chars:1900]] [[chars= {forms}]]"
+    )
     failing = f"[[say={forms}]][[stderr={forms}]][[fail=-32603:{forms}]]"
     thought = f"[[think={forms}]][[plan={forms}|next]][[wait=0.5]][[say=fine {forms}]]"
     return [script, long, failing, thought]
@@ -46,6 +48,7 @@ def _pinged(discord: LoopbackDiscord, sol: Broker) -> set[str]:
 @pytest.mark.timeout(180)
 async def test_an_agent_that_writes_mentions_in_every_way_reaches_nobody(stage: Stage) -> None:
     victim = stage.discord.add_bot("victim")
+    stage.discord.limits.enabled = False
     sol = stage.broker(more="[presentation]\nedit_interval_ms = 200\n")
     await sol.start()
     await _play(stage, sol, victim.id)

@@ -97,14 +97,14 @@ async def test_several_people_in_one_thread_are_answered_one_after_the_other(sce
     stage, sol = scene
     asked = await stage.ask(sol, "[[say=first ]][[wait=1]]", stage.room())
     await stage.live(asked.id, "first")
-    people = [stage.person(f"q{n}") for n in range(3)]
+    people = [stage.person(f"q{n}") for n in range(2)]
     said = [await one.say(asked.id, f"[[say=to {one.name}]]") for one in people]
     for one, message in zip(people, said, strict=True):
         await sol.turn_is(message, "done", 40)
         answer = await stage.answer(asked.id, sol, f"to {one.name}")
         assert answer.reference is None or answer.reference["message_id"] == message.id
     order = [one.content[-2:] for one in stage.finals(asked.id, sol)[1:]]
-    assert order == ["q0", "q1", "q2"]
+    assert order == ["q0", "q1"]
     await stage.bare(asked.id)
 
 
