@@ -16,7 +16,7 @@ from openab.domain.ids import (
     TurnId,
     WorkerId,
 )
-from openab.domain.message import Author, AuthorKind, InboundMessage, Place
+from openab.domain.message import Author, AuthorKind, InboundMessage, InboundReaction, Place
 from openab.domain.outbound import MessageBody
 from openab.ports.agent import AgentSpec
 from openab.storage import conversations, deliveries, sessions, turns
@@ -62,6 +62,26 @@ def a_message(
         text=text,
         sent_at=SENT_AT,
         mentioned_users=frozenset(map(PlatformId, mentions)),
+    )
+
+
+def a_reaction(
+    emoji: str = "👍",
+    *,
+    message_id: str = "1000",
+    place: Place = Place.THREAD,
+    author: Author | None = None,
+    message_author: str | None = ACCOUNT,
+) -> InboundReaction:
+    """A reaction on one of our messages in a thread, unless told otherwise."""
+    return InboundReaction(
+        conversation=a_ref("500", HOME) if place is Place.THREAD else a_ref(),
+        place=place,
+        message_id=PlatformId(message_id),
+        author=author or an_author(),
+        emoji=emoji,
+        reacted_at=SENT_AT,
+        message_author=PlatformId(message_author) if message_author else None,
     )
 
 

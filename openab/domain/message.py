@@ -81,6 +81,10 @@ class InboundMessage:
     mentioned_users: frozenset[PlatformId] = frozenset()
     #: Role ids written literally in the text.
     mentioned_roles: frozenset[PlatformId] = frozenset()
+    #: Those of the mentioned users that are other bots.
+    mentioned_bots: frozenset[PlatformId] = frozenset()
+    #: The roles that the network made for this account; people's autocompletion often picks one.
+    managed_roles: frozenset[PlatformId] = frozenset()
     #: SUPPRESS_NOTIFICATIONS.
     silent: bool = False
     edited: bool = False
@@ -88,6 +92,25 @@ class InboundMessage:
     #: The nonce of our own message, where the echo carries it.
     nonce: str | None = None
     attachments: tuple[Attachment, ...] = ()
+    #: Who opened the thread, where it is one.
+    thread_owner: PlatformId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InboundReaction:
+    """Somebody put an emoji on a message."""
+
+    conversation: ConversationRef
+    place: Place
+    #: The message that was reacted to.
+    message_id: PlatformId
+    author: Author
+    emoji: str
+    reacted_at: datetime
+    #: A server's own emoji, of which `emoji` is the name.
+    is_custom: bool = False
+    #: Who wrote the message, where the network tells.
+    message_author: PlatformId | None = None
     #: Who opened the thread, where it is one.
     thread_owner: PlatformId | None = None
 

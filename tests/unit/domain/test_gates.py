@@ -6,7 +6,6 @@ from itertools import product
 import pytest
 
 from openab.domain.gates import (
-    REASONS,
     BotMode,
     ConversationFacts,
     Disposition,
@@ -253,33 +252,3 @@ class TestTextCommands:
         assert told(thread, STRANGE, text="!cancel") == ignored("not_involved")
         policy = replace(OPEN, allowed_users=frozenset({"1"}))
         assert told(thread, INVOLVED, policy, "!cancel") == ignored("user_not_allowed")
-
-
-def every_verdict() -> set[str]:
-    """The reasons over the whole product of what the checks look at."""
-    found = set()
-    authors = [an_author(), an_author("900", AuthorKind.SELF), BOT]
-    policies = [
-        replace(OPEN, allow_dm=dm, bot_mode=mode, trusted_bots=bots, allowed_users=users,
-                allowed_channels=channels)
-        for dm, mode, bots, users, channels in product(
-            (True, False), BotMode, (frozenset(), frozenset({"99"})), (None, frozenset({"1"})),
-            (None, frozenset({"1"})),
-        )
-    ]  # fmt: skip
-    for author, kind, place, flags, text in product(
-        authors, MessageKind, Place, range(16), ("hi", "", "!cancel")
-    ):
-        message = replace(
-            a_message("-# hi"), author=author, kind=kind, place=place, silent=bool(flags & 1),
-            edited=bool(flags & 2), from_history=bool(flags & 4),
-            mentioned_users=frozenset({PlatformId("900")} if flags & 8 else ()),
-        )  # fmt: skip
-        for policy, closed in product(policies, (False, True)):
-            found.add(judge(message, text, ConversationFacts(is_closed=closed), policy).reason)
-    return found
-
-
-def test_every_reason_is_explained() -> None:
-    # `unreadable` is said by whoever could not even judge.
-    assert every_verdict() | {"unreadable"} == set(REASONS)

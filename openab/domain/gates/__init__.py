@@ -1,0 +1,43 @@
+"""May this event start a turn? Ordered checks, each with its own reason word; one verdict.
+
+Pure: what the database and the configuration know comes in as values. The order is OpenAB's, with
+its defects mended (other bots are noted and counted before this is asked; a stranger who did not
+address the bot is not told off; edits and presentation messages are never input).
+"""
+
+from openab.domain.gates.access import (
+    is_channel_allowed,
+    may_join,
+    may_press,
+    may_use,
+)
+from openab.domain.gates.bot_turns import BotTurns, cap_of, counted, exceeds_cap, warns, warns_as
+from openab.domain.gates.messages import judge
+from openab.domain.gates.policy import BotMode, ConversationFacts, GatePolicy, UserMode
+from openab.domain.gates.reactions import judge_reaction, mapped_text, plain_emoji
+from openab.domain.gates.reasons import REASONS
+from openab.domain.gates.verdicts import Disposition, Verdict
+
+__all__ = [
+    "REASONS",
+    "BotMode",
+    "BotTurns",
+    "ConversationFacts",
+    "Disposition",
+    "GatePolicy",
+    "UserMode",
+    "Verdict",
+    "cap_of",
+    "counted",
+    "exceeds_cap",
+    "is_channel_allowed",
+    "judge",
+    "judge_reaction",
+    "mapped_text",
+    "may_join",
+    "may_press",
+    "may_use",
+    "plain_emoji",
+    "warns",
+    "warns_as",
+]
