@@ -131,7 +131,7 @@ def wire(
     def renewed(result: Renewal) -> None:
         if result.failure:
             metrics.database_errors.labels("lease_renewal").inc()
-        dispatcher.check_leases()
+        dispatcher.renewed(result)
 
     feeds.streams = Streams(
         dispatcher.writer, presentation(live), reaction=dispatcher.wish_reaction

@@ -8,13 +8,14 @@ import structlog
 from openab.control.owner import ConversationOwner
 from openab.control.services import Services
 from openab.control.writer import ConversationWriter
-from openab.domain.errors import Transient, Unknown
+from openab.domain.errors import LeaseLost, Transient, Unknown
 from openab.domain.ids import ConversationId, ConversationRef, MessageRef, TurnId
 from openab.domain.outbound import MessageBody
 from openab.ports.tasks import end, spawn
 from openab.ports.writer import EditOutcome, LiveWriter
 from openab.storage import conversations
 from openab.storage.conversations import Conversation, Ownership
+from openab.storage.renewal import Renewal
 
 log = structlog.get_logger()
 _AT_ONCE = 50
@@ -61,6 +62,9 @@ class Dispatcher:
         self._by_place: dict[str, _Held] = {}
         #: Owners whose conversation was claimed anew before they had ended.
         self._leaving: list[_Held] = []
+        #: Ours by the database, but nobody here acts for them.
+        self._orphans: set[Ownership] = set()
+        self._is_claiming = False
         self._woken = asyncio.Event()
 
     def wake(self, conversation: ConversationId | None = None) -> None:
@@ -95,11 +99,29 @@ class Dispatcher:
         """How many agents work now."""
         return sum(held.owner.is_running_turn for held in self._held.values())
 
-    def check_leases(self) -> None:
-        """Stop the owners whose lease has run out by our own clock."""
+    def renewed(self, renewal: Renewal) -> None:
+        """A round of the renewal has ended; never waits.
+
+        An owner whose lease has run out by our own clock takes it again or learns that it is lost.
+        A renewed lease that nobody here holds is given back: its claim's commit was in doubt, or
+        its owner ended without being able to.
+        """
         for held in self._held.values():
             if not self._services.leases.holds(held.ownership):
-                held.owner.lose()
+                held.owner.wake()
+        if self._is_claiming:
+            # What is claimed right now is not held yet.
+            return
+        for conversation, epoch in renewal.epochs.items():
+            self._note_renewed(Ownership(conversation, epoch))
+
+    def _note_renewed(self, renewed: Ownership) -> None:
+        held = self._held.get(renewed.conversation)
+        if held is None or held.task.done():
+            self._orphans.add(renewed)
+            self._woken.set()
+        elif renewed.epoch > held.ownership.epoch:
+            held.owner.lose()
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Claim until `stopping`, then let running turns end for the drain time, then stop them.
@@ -110,6 +132,7 @@ class Dispatcher:
         try:
             while not stopping.is_set():
                 self._woken.clear()
+                await self._free_orphans()
                 await self._claim_all()
                 await self._rest(stopper)
                 self._collect()
@@ -126,22 +149,55 @@ class Dispatcher:
         finally:
             await end(woken)
 
+    async def _free_orphans(self) -> None:
+        orphans, self._orphans = self._orphans, set()
+        for ownership in orphans:
+            try:
+                async with self._services.database.transaction() as tx:
+                    await conversations.release(tx, ownership)
+            except LeaseLost:
+                log.debug("orphan_was_claimed", conversation=ownership.conversation)
+            except (Transient, Unknown) as error:
+                # The next renewal tells of it again.
+                log.warning("orphan_not_freed", error=str(error))
+            else:
+                log.info("orphan_freed", conversation=ownership.conversation)
+
     async def _claim_all(self) -> None:
         try:
             while await self._claim_some() == _AT_ONCE:
                 self._collect()
         except (Transient, Unknown) as error:
-            # A claim whose commit is in doubt is found again when its lease has run out.
+            # A claim whose commit is in doubt is given back when its lease is renewed.
             log.warning("claim_failed", error=str(error))
 
     async def _claim_some(self) -> int:
         settings = self._services.settings
+        held = self._working()
         async with self._services.database.read() as tx:
-            if not await conversations.is_any_claimable(tx, [settings.account], settings.call):
+            if not await conversations.is_any_claimable(
+                tx, [settings.account], settings.call, held
+            ):
                 return 0
         asked_at = self._services.clock()
+        self._is_claiming = True
+        try:
+            claims = await self._claim(held)
+        finally:
+            self._is_claiming = False
+        for where, ownership in claims:
+            self._services.leases.note_claim(ownership, asked_at)
+            self._hold(where, ownership)
+        return len(claims)
+
+    def _working(self) -> list[ConversationId]:
+        """The conversations whose owners work; where a lease ended unnoticed, they take it again."""
+        return [name for name, held in self._held.items() if not held.task.done()]
+
+    async def _claim(self, held: list[ConversationId]) -> list[tuple[Conversation, Ownership]]:
+        settings = self._services.settings
         async with self._services.database.transaction() as tx:
-            claims = await conversations.claim(
+            return await conversations.claim(
                 tx,
                 [settings.account],
                 settings.worker,
@@ -149,11 +205,8 @@ class Dispatcher:
                 lease=settings.lease,
                 call=settings.call,
                 limit=_AT_ONCE,
+                held=held,
             )
-        for where, ownership in claims:
-            self._services.leases.note_claim(ownership, asked_at)
-            self._hold(where, ownership)
-        return len(claims)
 
     def _hold(self, where: Conversation, ownership: Ownership) -> None:
         log.debug("conversation_claimed", conversation=where.id, epoch=ownership.epoch)

@@ -51,6 +51,7 @@ class ConversationOwner:
         self._woken = asyncio.Event()
         self._draining = False
         self._lost = asyncio.Event()
+        self._is_given_back = False
         self._runner: TurnRunner | None = None
         self._run: asyncio.Task[None] | None = None
         self._signs = QueueSigns(services.database, writer, where.ref)
@@ -108,15 +109,19 @@ class ConversationOwner:
         except LeaseLost as error:
             self._services.counters.lease_lost()
             log.warning("lease_lost", conversation=self._where.id, told=str(error))
-        except asyncio.CancelledError:
-            await self._stop()
-            raise
         finally:
-            await self._end_all()
+            try:
+                await self._end_all()
+            finally:
+                await self._leave()
 
-    async def _stop(self) -> None:
-        """The process ends: give the conversation back, so that nobody has to wait for the lease."""
-        await self._end_all()
+    async def _leave(self) -> None:
+        """However it ends, the conversation is given back if it is still ours.
+
+        Its row names this process, so that its lease would be renewed for as long as the process lives.
+        """
+        if self._is_given_back:
+            return
         try:
             async with self._services.database.transaction() as tx:
                 await conversations.release(tx, self._ownership)
@@ -158,6 +163,7 @@ class ConversationOwner:
     async def _step(self) -> bool:
         """One look at everything; True when the conversation was given back."""
         self._woken.clear()
+        await self._hold_on()
         await self._collect_run()
         await self._advance_turns()
         sent = await self._outbox.step()
@@ -169,6 +175,22 @@ class ConversationOwner:
             return True
         await self._wait(due)
         return False
+
+    async def _hold_on(self) -> None:
+        """The lease ran out by our own clock: take it again, unless somebody else claimed meanwhile.
+
+        Until then nothing is written to the network, but the agent and its record go on.
+        """
+        leases, settings = self._services.leases, self._services.settings
+        if leases.holds(self._ownership):
+            return
+        asked_at = self._services.clock()
+        async with self._services.database.transaction() as tx:
+            await conversations.retake(
+                tx, self._ownership, settings.worker, settings.proof, settings.lease
+            )
+        leases.note_claim(self._ownership, asked_at)
+        log.info("lease_taken_again", conversation=self._where.id)
 
     async def _collect_run(self) -> None:
         """A finished run's error is ours: a bug ends the process, a lost lease ends this owner."""
@@ -253,5 +275,6 @@ class ConversationOwner:
             if not self._draining and not await conversations.is_idle(tx, self._where):
                 return False
             await conversations.release(tx, self._ownership)
+        self._is_given_back = True
         self._services.signals.tell("conversation_released")
         return True

@@ -17,7 +17,6 @@ from openab.storage import conversations, schema
 from openab.storage.engine import CommitUnknown, Database, DatabaseUnavailable, Transaction
 from tests.builders import ACCOUNT, Offset, a_claim, some_settings
 from tests.conformance.control_stage import Stage, on_stage
-from tests.fakes.channel import RecordingChannel
 
 
 @pytest.fixture(autouse=True)
@@ -232,19 +231,3 @@ class TestADatabaseThatFailsOnce:
         await stage.until(is_seen_to, within=20)
         if orphaned:
             clock.pass_by(30)
-
-
-async def test_one_process_with_two_claims_of_one_conversation_keeps_the_later(
-    database: Database,
-) -> None:
-    clock = Offset(database)
-    channel = RecordingChannel(account=ACCOUNT)
-    async with on_stage(database, channel=channel) as stage:
-        message = stage.say("[[hang]]")
-        await stage.let_it_be_seen()
-        # Our own lease runs out unnoticed, and our own dispatcher claims it again.
-        clock.pass_by(30)
-        turn = await stage.settled(message)
-        await stage.quiet()
-    assert turn.outcome is Outcome.INTERRUPTED
-    assert "Interrupted" in channel.shown(message.message_id)[0]
