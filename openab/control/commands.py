@@ -1,5 +1,6 @@
 """What people ask of the broker itself: only the requester of a turn, or an operator, may cancel it."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 import structlog
@@ -8,6 +9,7 @@ from openab.control import bodies
 from openab.control.retire import retire_queued
 from openab.control.settings import Settings
 from openab.domain.delivery import DeliveryKind, Purpose
+from openab.domain.errors import Transient, Unknown
 from openab.domain.gates import Disposition, may_use
 from openab.domain.ids import ConversationId, PlatformId, TurnId
 from openab.domain.message import Author, CommandKind, InboundCommand, Place
@@ -22,6 +24,9 @@ from openab.storage.turns import Turn
 from openab.text import notices
 
 log = structlog.get_logger()
+#: Whoever asks is told within three seconds, or the network tells them that we did not answer.
+_DATABASE_SECONDS = 2.0
+_RETRY_SECONDS = 0.1
 
 
 #: (turn, number of the question, number of the option) → whether it was still open.
@@ -59,7 +64,22 @@ class Commands:
         self._permit = permit
 
     async def answer(self, command: InboundCommand) -> str:
-        """Do it, and return what the person is told (only they see it)."""
+        """Do it, and return what the person is told (only they see it).
+
+        A database that is away for a moment is asked again: doing it twice is harmless.
+        """
+        clock = asyncio.get_running_loop().time
+        until = clock() + _DATABASE_SECONDS
+        while True:
+            try:
+                return await self._answer(command)
+            except (Transient, Unknown) as error:
+                if clock() >= until:
+                    raise
+                log.warning("command_waits_for_database", error=str(error))
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _answer(self, command: InboundCommand) -> str:
         refusal = self._refusal(command)
         if refusal:
             log.info("command_refused", reason=refusal, interaction_id=command.interaction_id)
@@ -81,9 +101,9 @@ class Commands:
     async def _answer_permission(self, command: InboundCommand) -> str:
         asked = _question(command.argument)
         async with self._database.transaction() as tx:
-            is_first = await self._note(tx, command)
+            await self._note(tx, command)
             turn = await turns.get(tx, asked[0]) if asked else None
-        if turn is None or asked is None or not is_first:
+        if turn is None or asked is None:
             return bodies.permission_closed()
         author = command.author
         if author.id != turn.requester_id and author.id not in self._settings.operators():
@@ -144,10 +164,11 @@ async def cancel_by_text(
 async def cancel(
     tx: Transaction, settings: Settings, here: Conversation, author: Author, wanted: str | None
 ) -> str:
-    """Cancel one turn here: the wanted one, else the running one, else the next of the author's own.
+    """Cancel one turn here: the wanted one, else the next of the author's own, else the running one.
 
     Doing it twice changes nothing more. Returns what the author is told.
     """
+    await conversations.hold(tx, here.id)
     turn = _choose(await turns.open_of(tx, here.id), author, wanted)
     if turn is None:
         return notices.nothing_to_cancel()
@@ -169,4 +190,5 @@ def _choose(open_turns: list[Turn], author: Author, wanted: str | None) -> Turn 
         return next((turn for turn in open_turns if turn.id == wanted), None)
     running = [turn for turn in open_turns if turn.state is TurnState.RUNNING]
     own = [turn for turn in open_turns if turn.requester_id == author.id]
-    return next(iter(running + own + open_turns), None)
+    # A running turn comes before the queued ones in both.
+    return next(iter(own + running + open_turns), None)

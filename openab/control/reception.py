@@ -89,6 +89,10 @@ async def _place(
         settings.channel, settings.account, message.message_id, message.conversation.conversation_id
     )
     thread = await conversations.ensure(tx, ref, Place.THREAD)
+    if message.author.is_other_bot:
+        # Its starter message is shown in the thread, so the bot that wrote it is in there.
+        await conversations.note_message(tx, thread, message.message_id, other_bot=True)
+        thread = replace(thread, has_other_bot=True)
     title = thread_title(
         reception.text, [a.name for a in message.attachments], message.author.display_name
     )

@@ -4,8 +4,16 @@ import structlog
 
 from openab.control.outcome import Run, finish
 from openab.control.settings import Settings
-from openab.domain.agent_events import TextDelta, ToolChanged, ToolKind, ToolStatus
+from openab.domain.agent_events import (
+    EndKind,
+    PromptEnded,
+    TextDelta,
+    ToolChanged,
+    ToolKind,
+    ToolStatus,
+)
 from openab.domain.turn import TurnState
+from openab.ports.feed import Shown
 from openab.storage import conversations, streams, turns
 from openab.storage.conversations import Ownership
 from openab.storage.engine import Database, Transaction
@@ -29,10 +37,10 @@ async def end_interrupted(database: Database, settings: Settings, ownership: Own
         where = await conversations.lock(tx, ownership)
         left = await _running(tx, ownership)
         for turn in left:
-            await turns.log(tx, turn.id, "turn_interrupted", {"attempt": turn.attempt})
+            await turns.log(tx, turn.id, "turn_recovered", {"attempt": turn.attempt})
             await finish(tx, settings, where, turn, await _left_behind(tx, turn))
     for turn in left:
-        log.warning("turn_interrupted", turn_id=turn.id)
+        log.warning(_word(turn), turn_id=turn.id)
     return len(left)
 
 
@@ -47,7 +55,14 @@ async def _left_behind(tx: Transaction, turn: Turn) -> Run:
     for tool in await streams.tools_of(tx, turn.id):
         tools.add(_tool(tool))
     raw = "".join(segment.text for segment in segments)
-    return Run(raw=raw, answer=_answer(segments), tools=tools.calls, end=None)
+    # Whoever asked for its end has got it; only the agent's word for it is missing.
+    end = PromptEnded(EndKind.CANCELLED) if turn.cancel_requested_at else None
+    shown = Shown(edit_unknown=True)
+    return Run(raw=raw, answer=_answer(segments), tools=tools.calls, end=end, shown=shown)
+
+
+def _word(turn: Turn) -> str:
+    return "turn_cancelled" if turn.cancel_requested_at else "turn_interrupted"
 
 
 def _answer(segments: list[Segment]) -> str:

@@ -268,6 +268,13 @@ async def lock(tx: Transaction, ownership: Ownership) -> Conversation:
     return _conversation(row)
 
 
+async def hold(tx: Transaction, conversation: ConversationId) -> None:
+    """Lock the row, whoever owns it. Every writer locks it before its turns, so that none deadlock."""
+    await tx.execute(
+        sa.select(conversations.c.id).where(conversations.c.id == conversation).with_for_update()
+    )
+
+
 async def locked_of(tx: Transaction, ownerships: Collection[Ownership]) -> set[ConversationId]:
     """Lock those of these conversations that are still ours; the others are left out."""
     if not ownerships:

@@ -1,22 +1,39 @@
 """What the control plane does when a claim, a lease, a row or a stop goes wrong: nobody is left waiting."""
 
+import asyncio
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 import sqlalchemy as sa
 
-from openab.control import owner, persist
+from openab.control import commands, owner, persist
 from openab.control.owner import ConversationOwner
+from openab.domain.delivery import DeliveryKind, Purpose
+from openab.domain.gates import BotMode, GatePolicy
 from openab.domain.ids import ConversationId, TurnId
-from openab.domain.message import InboundMessage
+from openab.domain.message import AuthorKind, InboundMessage
 from openab.domain.turn import Outcome, TurnState
 from openab.ports.agent import StaleEpoch
-from openab.storage import schema
+from openab.ports.tasks import spawn
+from openab.storage import accounts, conversations, schema, turns
 from openab.storage.conversations import Conversation, Ownership
-from openab.storage.engine import CommitUnknown, Database, DatabaseUnavailable
+from openab.storage.engine import CommitUnknown, Database, DatabaseUnavailable, Transaction
 from openab.storage.renewal import Renewal
-from tests.builders import Offset, a_claim, some_settings
+from tests.builders import (
+    ACCOUNT,
+    CHANNEL,
+    HOME,
+    Offset,
+    a_claim,
+    a_conversation,
+    a_turn,
+    an_author,
+    some_settings,
+)
 from tests.conformance.control_stage import Stage, on_stage
 
 #: Longer than any lease of a stage by its own clock.
@@ -183,3 +200,119 @@ async def test_a_wish_made_while_wishes_are_written_is_kept(database: Database) 
             return stage.channel.message(message.message_id).reactions == {"🔥"}
 
         await stage.until(is_shown)
+
+
+async def test_a_cancelled_turn_whose_broker_ends_is_told_as_cancelled(database: Database) -> None:
+    first = Stage(database, some_settings())
+    await first.start()
+    message = first.say("[[say=half]] [[hang]]")
+    await first.let_it_be_seen()
+
+    async def deaf(*_told: object) -> None:
+        return
+
+    first.agents.cancel = deaf  # type: ignore[method-assign,assignment]
+    await first.press(message.message_id)
+    await first.stop()
+    async with on_stage(database, channel=first.channel) as stage:
+        turn = await stage.settled(message)
+        log = await stage.log_of(turn.id)
+    assert turn.state is TurnState.CANCELLED
+    (text,) = first.channel.shown(message.message_id)
+    assert "Interrupted" not in text
+    assert "half" in text
+    assert "turn_cancelled" in log
+    assert "turn_interrupted" not in log
+
+
+async def test_a_thread_opened_by_a_bots_message_has_another_bot(database: Database) -> None:
+    bot = an_author("444", AuthorKind.BOT)
+    policy = GatePolicy(ACCOUNT, bot_mode=BotMode.MENTIONS)
+    settings = some_settings(
+        policy=lambda: policy, mode=lambda _ref, has_bot: "heartbeat" if has_bot else "stream"
+    )
+    async with on_stage(database, settings) as stage:
+        message = stage.say("[[say=for a bot]]", author=bot)
+        turn = await stage.settled(message)
+        rows = await stage.rows(turn.id)
+    assert stage.feeds.opened[0].opening.mode == "heartbeat"
+    (final,) = [row for row in rows if row.purpose is Purpose.FINAL]
+    assert final.kind is DeliveryKind.CREATE
+
+
+class TestACancel:
+    async def test_reaches_ones_own_queued_turn_while_anothers_runs(
+        self, database: Database
+    ) -> None:
+        async with on_stage(database) as stage:
+            running = stage.say("[[hang]]")
+            await stage.let_it_be_seen()
+            other = an_author("32")
+            queued = stage.say("mine", thread=running.message_id, author=other)
+            await stage.signals.wait("intake_committed", times=2)
+            await stage.press(running.message_id, author=other)
+            mine, theirs = await stage.turn_of(queued), await stage.turn_of(running)
+            assert mine is not None
+            assert theirs is not None
+            assert mine.state is TurnState.CANCELLED
+            assert theirs.cancel_requested_at is None
+            # Whose own turn runs has that one ended, not the queued one.
+            await stage.press(running.message_id, interaction="9002")
+            theirs = await stage.settled(running)
+        assert theirs.state is TurnState.CANCELLED
+
+    async def test_locks_the_conversation_before_its_turns_as_owners_do(
+        self, migrated_postgres_address: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(commands, "_DATABASE_SECONDS", 0.0)
+        database = await Database.open(migrated_postgres_address)
+        watching = await Database.open(migrated_postgres_address)
+        stage = Stage(database, some_settings())
+        async with database.transaction() as tx:
+            await accounts.ensure(tx, CHANNEL, ACCOUNT, "bot")
+            where = await a_conversation(tx)
+            turn = await a_turn(tx, where)
+        async with database.transaction() as tx:
+            await conversations.hold(tx, where.id)
+            pressing = spawn("press", stage.press(HOME))
+            await waits_for_a_lock(watching)
+            known = await turns.locked(tx, turn)
+            assert known is not None
+        await pressing
+        async with database.read() as tx:
+            known = await turns.get(tx, turn)
+        assert known is not None
+        assert known.state is TurnState.CANCELLED
+        await watching.close()
+        await database.close()
+
+    async def test_waits_for_a_database_that_is_away_for_a_moment(self, database: Database) -> None:
+        async with on_stage(database) as stage:
+            message = stage.say("[[hang]]")
+            await stage.let_it_be_seen()
+            failures = [DatabaseUnavailable("away"), DatabaseUnavailable("away")]
+
+            @asynccontextmanager
+            async def flaky() -> AsyncIterator[Transaction]:
+                if failures:
+                    raise failures.pop()
+                async with database.transaction() as tx:
+                    yield tx
+
+            stage.commands._database = SimpleNamespace(transaction=flaky)  # type: ignore[assignment]
+            told = await stage.press(message.message_id)
+            turn = await stage.settled(message)
+        assert not failures
+        assert "asked the agent to stop" in told
+        assert turn.state is TurnState.CANCELLED
+
+
+async def waits_for_a_lock(database: Database) -> None:
+    """Wait until some connection to this server waits for a lock."""
+    query = sa.text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
+    async with asyncio.timeout(10):
+        while True:
+            async with database.read() as tx:
+                if (await tx.execute(query)).scalar_one():
+                    return
+            await asyncio.sleep(0.01)
