@@ -1,5 +1,6 @@
 """Builders: values as tests need them; only what matters in a test is named there."""
 
+import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -171,6 +172,17 @@ async def a_claim(
             call=timedelta(seconds=5),
             limit=limit,
         )
+
+
+async def the_claim(
+    database: Database, worker: str, within: float = 10.0
+) -> tuple[Conversation, Ownership]:
+    """Claim the one conversation that can be; a row that is in use at that moment is passed over."""
+    async with asyncio.timeout(within):
+        while True:
+            for claim in await a_claim(database, worker, limit=1):
+                return claim
+            await asyncio.sleep(0.01)
 
 
 class Offset:

@@ -139,6 +139,8 @@ def freeze(value: Mapping[str, Value]) -> Mapping[str, Value]:
 
 
 Text = Annotated[str, Strict(), Spelled("string")]
+#: As long as what is stored of a reaction.
+Face = Annotated[str, Strict(), Field(max_length=64), Spelled("string")]
 Flag = Annotated[bool, Strict(), Spelled("true or false")]
 Whole = Annotated[int, Strict(), Field(ge=0, le=2**63 - 1), Spelled("whole number")]
 Count = Annotated[

@@ -11,6 +11,7 @@ from openab.config.fields import (
     OFF,
     ON,
     Days,
+    Face,
     Flag,
     ForeignId,
     Hidden,
@@ -112,13 +113,13 @@ class Presentation(Section):
 class Emojis(Section):
     """`[reactions.emojis]`: the face of each state."""
 
-    queued: Text = theirs("👀", "Waiting.")
-    thinking: Text = theirs("🤔", "Thinking.")
-    tool: Text = theirs("🔥", "Using a tool.")
-    coding: Text = theirs("👨‍💻", "Writing code.")
-    web: Text = theirs("⚡", "Reading the web.")
-    done: Text = theirs("🆗", "Done.")
-    error: Text = theirs("😱", "Failed.")
+    queued: Face = theirs("👀", "Waiting.")
+    thinking: Face = theirs("🤔", "Thinking.")
+    tool: Face = theirs("🔥", "Using a tool.")
+    coding: Face = theirs("👨‍💻", "Writing code.")
+    web: Face = theirs("⚡", "Reading the web.")
+    done: Face = theirs("🆗", "Done.")
+    error: Face = theirs("😱", "Failed.")
 
 
 class ReactionTiming(Section):

@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 import structlog
 
+from openab.control.containment import end_barely
 from openab.control.outbox import Outbox
-from openab.control.persist import RETRY_SECONDS, persist
+from openab.control.persist import RETRY_SECONDS
 from openab.control.queue_signs import QueueSigns
 from openab.control.recovery import end_interrupted
 from openab.control.services import Services
@@ -31,6 +33,8 @@ log = structlog.get_logger()
 _LINGER = timedelta(seconds=3)
 #: While it owns, hints wake it; this only bounds how long a lost hint is missed.
 _LONGEST_WAIT = 5.0
+#: A conversation whose rows are refused again and again is looked at no more often than this.
+_LONGEST_REST = 30.0
 
 
 class ConversationOwner:
@@ -52,6 +56,9 @@ class ConversationOwner:
         self._draining = False
         self._lost = asyncio.Event()
         self._is_given_back = False
+        #: How often in a row the database refused a step for good, and whose run it refused last.
+        self._refusals = 0
+        self._refused: TurnId | None = None
         self._runner: TurnRunner | None = None
         self._run: asyncio.Task[None] | None = None
         self._signs = QueueSigns(services.database, writer, where.ref)
@@ -104,7 +111,6 @@ class ConversationOwner:
     async def run(self) -> None:
         """Recover, work, give back."""
         try:
-            await persist("recovery", self._recover)
             await self._work()
         except LeaseLost as error:
             self._services.counters.lease_lost()
@@ -138,27 +144,57 @@ class ConversationOwner:
             return
         try:
             await end(self._run)
-        except LeaseLost:
-            log.info("run_lost_its_lease", conversation=self._where.id)
+        except OpenabError as error:
+            log.info("run_not_ended_well", conversation=self._where.id, told=str(error))
 
-    async def _recover(self) -> None:
+    async def _recover(self) -> bool:
         await self._outbox.recover()
         await end_interrupted(self._services.database, self._services.settings, self._ownership)
+        return True
 
     async def _work(self) -> None:
-        while not await self._survive(self._step):
-            if self._lost.is_set():
-                raise LeaseLost("the lease could not be renewed")
+        for step in (self._recover, self._step):
+            while not await self._survive(step):
+                if self._lost.is_set():
+                    raise LeaseLost("the lease could not be renewed")
 
     async def _survive(self, step: Callable[[], Awaitable[bool]]) -> bool:
         """A database that is away for a while costs time, nothing else; the epoch guards what follows."""
         try:
-            return await step()
+            is_done = await step()
         except (Transient, Unknown, StateChanged) as error:
             # A row that somebody else moved meanwhile is read again, too.
             log.warning("owner_steps_again", conversation=self._where.id, error=str(error))
             await asyncio.sleep(RETRY_SECONDS)
             return False
+        except LeaseLost:
+            raise
+        except OpenabError:
+            log.exception("conversation_step_refused", conversation=self._where.id)
+            await self._contain()
+            return False
+        self._refusals = 0
+        return is_done
+
+    async def _contain(self) -> None:
+        """A row that cannot be written ends its own turn; other conversations do not notice."""
+        refused, self._refused = self._refused, None
+        try:
+            if self._run is None:
+                await end_barely(self._services, self._ownership, refused)
+        except LeaseLost:
+            raise
+        except OpenabError as error:
+            log.warning("turn_not_ended", conversation=self._where.id, error=str(error))
+            self._refused = refused
+        wait = min(RETRY_SECONDS * 2**self._refusals, _LONGEST_REST)
+        self._refusals = min(self._refusals + 1, 10)
+        await self._rest(wait)
+
+    async def _rest(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._lost.wait()
 
     async def _step(self) -> bool:
         """One look at everything; True when the conversation was given back."""
@@ -195,8 +231,13 @@ class ConversationOwner:
     async def _collect_run(self) -> None:
         """A finished run's error is ours: a bug ends the process, a lost lease ends this owner."""
         if self._run is not None and self._run.done():
-            run, self._run, self._runner = self._run, None, None
-            await run
+            run, self._run = self._run, None
+            runner, self._runner = self._runner, None
+            try:
+                await run
+            except OpenabError:
+                self._refused = runner.turn_id if runner else None
+                raise
 
     async def _advance_turns(self) -> None:
         async with self._services.database.read() as tx:

@@ -15,7 +15,7 @@ from openab.control.services import Services
 from openab.control.stream_log import StreamRecord
 from openab.domain.agent_events import PromptEnded
 from openab.domain.delivery import DeliveryState
-from openab.domain.errors import LeaseLost
+from openab.domain.errors import OpenabError
 from openab.domain.ids import PlatformId, TurnId
 from openab.domain.turn import Claimed, TurnState
 from openab.ports.feed import Phase, TurnFeed, TurnOpening
@@ -122,7 +122,7 @@ class TurnRunner:
             raise
         try:
             await self._end(agent, record, feed, prompt_end)
-        except LeaseLost:
+        except OpenabError:
             await agent.close()
             raise
         return prompt_end

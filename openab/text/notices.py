@@ -105,6 +105,11 @@ def delivery_unclear() -> str:
     return "⚠️ It is unclear whether a part of this answer was posted; it was not sent twice. If it is missing, ask again."
 
 
+def not_stored() -> str:
+    """The database refused what the turn left, for good."""
+    return "⚠️ This request ended because its rows could not be stored. The log says why."
+
+
 def context_lost() -> str:
     """The agent's own memory is gone; it was given the transcript instead."""
     return "⚠️ The agent's session could not be restored: it starts anew with a transcript of this conversation."

@@ -6,33 +6,45 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
-from openab.control import commands, owner, persist
+from openab.control import commands, outcome, owner, persist
+from openab.control.outbox import Outbox
 from openab.control.owner import ConversationOwner
 from openab.domain.delivery import DeliveryKind, Purpose
+from openab.domain.errors import IllegalTransition
 from openab.domain.gates import BotMode, GatePolicy
 from openab.domain.ids import ConversationId, TurnId
 from openab.domain.message import AuthorKind, InboundMessage
 from openab.domain.turn import Outcome, TurnState
 from openab.ports.agent import StaleEpoch
 from openab.ports.tasks import spawn
-from openab.storage import accounts, conversations, schema, turns
+from openab.storage import accounts, conversations, schema, sessions, turns
 from openab.storage.conversations import Conversation, Ownership
-from openab.storage.engine import CommitUnknown, Database, DatabaseUnavailable, Transaction
+from openab.storage.engine import (
+    CommitUnknown,
+    Conflict,
+    Database,
+    DatabaseUnavailable,
+    Transaction,
+    Unwritable,
+)
 from openab.storage.renewal import Renewal
+from openab.storage.sessions import Session
+from openab.storage.turns import Turn
 from tests.builders import (
     ACCOUNT,
     CHANNEL,
     HOME,
     Offset,
-    a_claim,
     a_conversation,
     a_turn,
     an_author,
     some_settings,
+    the_claim,
 )
 from tests.conformance.control_stage import Stage, on_stage
 
@@ -148,7 +160,7 @@ class TestALeaseThatRanOutByOurOwnClock:
             message = stage.say("[[hang]]")
             await stage.let_it_be_seen()
             clock.pass_by(30)
-            ((where, _),) = await a_claim(database, "another")
+            where, _ = await the_claim(database, "another")
             stage.clock.extra += _LATER
             stage.dispatcher.renewed(failed_renewal())
             await stage.quiet()
@@ -316,3 +328,90 @@ async def waits_for_a_lock(database: Database) -> None:
                 if (await tx.execute(query)).scalar_one():
                     return
             await asyncio.sleep(0.01)
+
+
+class TestARefusedRow:
+    """Only the turn whose rows are refused suffers, and it ends."""
+
+    async def both(self, stage: Stage) -> tuple[Turn, Turn]:
+        """A turn that is to be refused, and one of another conversation."""
+        bad, good = stage.say("[[say=bad]]"), stage.say("[[say=good]]")
+        return await stage.settled(bad), await stage.settled(good)
+
+    async def test_of_an_outcome_ends_its_turn_as_failed(
+        self, database: Database, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        real = outcome.finish
+
+        async def finish(*told: Any) -> None:
+            if told[-1].raw == "bad":
+                raise Unwritable("a value does not fit")
+            await real(*told)
+
+        monkeypatch.setattr("openab.control.turn_runner.finish", finish)
+        async with on_stage(database) as stage:
+            bad, good = await self.both(stage)
+            thread = bad.trigger.message_id
+            await stage.quiet()
+            texts = stage.channel.shown(thread)
+        assert (bad.state, bad.outcome) == (TurnState.FAILED, Outcome.FAILED)
+        assert good.state is TurnState.DONE
+        assert ["could not be stored" in text for text in texts] == [True]
+        assert stage.channel.message(thread).reactions == {"😱"}
+
+    async def test_of_a_claim_ends_its_turn_and_the_next_one_runs(
+        self, database: Database, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        real = sessions.take
+        refused: list[object] = []
+
+        async def take(*told: Any) -> Session:
+            if not refused:
+                refused.append(told)
+                raise Conflict("two of one")
+            return await real(*told)
+
+        monkeypatch.setattr(sessions, "take", take)
+        async with on_stage(database) as stage:
+            first = stage.say("one")
+            bad = await stage.settled(first)
+            second = stage.say("two", thread=first.message_id)
+            good = await stage.settled(second)
+        assert bad.state is TurnState.FAILED
+        assert good.state is TurnState.DONE
+
+    async def test_of_what_a_former_owner_left_does_not_end_the_broker(
+        self, database: Database, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        first = Stage(database, some_settings())
+        await first.start()
+        message = first.say("[[say=half]] [[hang]]")
+        await first.let_it_be_seen()
+        await first.stop()
+
+        async def refuse(*_told: object) -> None:
+            raise Unwritable("a value does not fit")
+
+        monkeypatch.setattr("openab.control.recovery.finish", refuse)
+        async with on_stage(database, channel=first.channel) as stage:
+            good = await stage.settled(stage.say("[[say=good]]"))
+            bad = await stage.settled(message)
+        assert bad.state is TurnState.FAILED
+        assert good.state is TurnState.DONE
+
+    async def test_of_a_delivery_is_tried_again_later(
+        self, database: Database, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        real, left = Outbox._record, [1, 2, 3]
+
+        async def record(outbox: Outbox, *told: Any) -> None:
+            if left:
+                left.pop()
+                raise IllegalTransition("no such arrow")
+            await real(outbox, *told)
+
+        monkeypatch.setattr(Outbox, "_record", record)
+        async with on_stage(database) as stage:
+            _, good = await self.both(stage)
+        assert not left
+        assert good.state is TurnState.DONE

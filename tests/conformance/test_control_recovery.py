@@ -15,7 +15,7 @@ from openab.domain.message import InboundMessage
 from openab.domain.turn import Outcome, TurnState
 from openab.storage import conversations, schema
 from openab.storage.engine import CommitUnknown, Database, DatabaseUnavailable, Transaction
-from tests.builders import ACCOUNT, Offset, a_claim, some_settings
+from tests.builders import ACCOUNT, Offset, some_settings, the_claim
 from tests.conformance.control_stage import Stage, on_stage
 
 
@@ -155,7 +155,7 @@ class TestALostLease:
             )
             await stage.let_it_be_seen()
             clock.pass_by(30)
-            ((where, _),) = await a_claim(database, "another")
+            where, _ = await the_claim(database, "another")
             await stage.quiet()
             calls = len(stage.channel.calls)
             turn = await stage.turn_of(message)

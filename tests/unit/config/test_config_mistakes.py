@@ -103,6 +103,7 @@ url = "mysql://u:pw@h/d"
         (TOKEN + '[http]\nlisten = "host:99999"', "no address with a port", "127.0.0.1:8787"),
         (TOKEN + '[database]\nurl = "sqlite://"', "three slashes", "sqlite:///"),
         (TOKEN + "[database]\nurl = 5", "a string is expected", "quotes"),
+        (TOKEN + f'[reactions.emojis]\ndone = "{65 * "x"}"', "at most 64 characters", ""),
         ("x = \n" + TOKEN, "this is no TOML", "toml.io"),
     ],
 )  # fmt: skip
