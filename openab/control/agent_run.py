@@ -9,6 +9,7 @@ from openab.control.persist import persist
 from openab.control.prompts import content, transcript_preamble
 from openab.control.retire import owe_notice
 from openab.control.services import Services
+from openab.control.session_options import SessionOptions
 from openab.control.stream_log import StreamRecord
 from openab.domain.agent_events import (
     AgentEvent,
@@ -19,8 +20,10 @@ from openab.domain.agent_events import (
     PermissionAsked,
     PermissionSettled,
     PromptEnded,
+    UsageChanged,
 )
 from openab.domain.errors import LeaseLost, Rejected
+from openab.domain.options import Option
 from openab.ports.agent import (
     AgentRefused,
     AgentSession,
@@ -35,6 +38,7 @@ from openab.ports.feed import Phase, TurnFeed
 from openab.ports.tasks import end, spawn
 from openab.storage import conversations, sessions, turns
 from openab.storage.conversations import Ownership
+from openab.storage.engine import Transaction
 from openab.storage.sessions import Session
 from openab.storage.turns import Turn
 from openab.text import notices
@@ -62,6 +66,7 @@ class AgentRun:
             services.database.id, session.key, session.generation, session.epoch
         )
         self._questions = Questions(services, ownership, turn)
+        self._options = SessionOptions(services, ownership, turn, session)
         #: Told in front of the answer.
         self.preface = ""
 
@@ -82,6 +87,21 @@ class AgentRun:
         """Somebody who may has answered a permission question; False: it is not open any more."""
         return await self._questions.answer(self._name, number, choice)
 
+    @property
+    def known_options(self) -> tuple[Option, ...]:
+        """What can be chosen in the session now, as the agent last said it."""
+        return self._services.agents.options(self._name)
+
+    async def keep(
+        self, tx: Transaction, usage: UsageChanged | None, known: tuple[Option, ...]
+    ) -> bool:
+        """Keep what the agent said of its session; False: the session was reset under this run."""
+        if usage:
+            await sessions.note_usage(tx, self._session, usage)
+        await self._options.keep(tx, known)
+        session = await sessions.get(tx, self._session.key)
+        return session is not None and session.generation == self._session.generation
+
     async def close(self) -> None:
         """End the agent that nobody follows any more."""
         try:
@@ -95,6 +115,11 @@ class AgentRun:
         if opened is None:
             return PromptEnded(EndKind.CANCELLED)
         preamble = await persist("agent session", lambda: self._remember(opened))
+        if preamble is None:
+            # The session was reset after this turn was claimed: nobody wants this agent any more.
+            await self.close()
+            return PromptEnded(EndKind.CANCELLED)
+        await self._options.apply(self._name, opened)
         blocks = content(turn.batch, preamble)
         incarnation = services.agents.incarnation
         prompt = Prompt(turn.id, turn.attempt, turn.step, incarnation, blocks)
@@ -119,15 +144,23 @@ class AgentRun:
             if not opening.done():
                 await end(opening)
 
-    async def _remember(self, opened: Opened) -> str:
-        """Keep the agent's session id; returns the preamble for an agent that lost its memory."""
+    async def _remember(self, opened: Opened) -> str | None:
+        """Keep the agent's session id; returns the preamble for an agent that lost its memory.
+
+        None: the session was reset meanwhile, so this agent's id is not to be kept.
+        """
         session = self._session
         async with self._services.database.transaction() as tx:
             await conversations.lock(tx, self._ownership)
-            await sessions.remember_agent(tx, session.key, opened.acp_session_id)
+            if not await sessions.remember_agent(tx, session, opened.acp_session_id):
+                return None
             detail = {"by": opened.by.value, "replayed": opened.replayed}
             await turns.log(tx, self._turn.id, "session_opened", detail)
-            entries = await turns.transcript(tx, session.key) if opened.context_lost else []
+            entries = (
+                await turns.transcript(tx, session.key, since=session.reset_at)
+                if opened.context_lost
+                else []
+            )
         if not entries:
             # Nothing was said before (or it is remembered), so nothing is lost.
             return ""

@@ -43,6 +43,8 @@ class Purpose(StrEnum):
     NOTICE = "notice"
     #: Takes a placeholder away, or turns it into a last word.
     RETIRE = "retire"
+    #: Says that bots have spoken often enough; not sent if another bot has said it.
+    CAP_WARNING = "cap_warning"
 
 
 class DeadReason(StrEnum):

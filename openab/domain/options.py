@@ -44,3 +44,8 @@ def by_category(options: Sequence[Option], wanted: Sequence[str]) -> Option | No
 def by_id(options: Sequence[Option], option_id: str) -> Option | None:
     """The option of this id."""
     return next((option for option in options if option.option_id == option_id), None)
+
+
+def by_choice(option: Option, value: str | None) -> Choice | None:
+    """The choice of this value."""
+    return next((choice for choice in option.choices if choice.value == value), None)

@@ -73,6 +73,12 @@ conversations = sa.Table(
     #: Set when the network said that the conversation is gone.
     sa.Column("closed_at", UtcDateTime),
     sa.Column("created_at", UtcDateTime, nullable=False),
+    #: Other bots' messages since a person wrote.
+    sa.Column("bot_messages", sa.Integer, nullable=False, server_default="0"),
+    #: The person's message that the bot turns are counted from.
+    sa.Column("last_human_id", sa.String(32)),
+    #: The ids of the other bots that ever spoke here.
+    sa.Column("other_bots", JsonDocument),
     sa.UniqueConstraint("channel", "account", "conversation_id"),
     sa.Index(None, "account", "lease_until"),
 )
@@ -113,7 +119,7 @@ sessions = sa.Table(
     sa.Column("working_dir", RawText, nullable=False),
     sa.Column("acp_session_id", RawText),
     sa.Column("incarnation", sa.String(64)),
-    #: What people have chosen: {option id: value}; it is set again whenever the agent is opened.
+    #: What people have chosen: {option id: {value, due}}.
     sa.Column("config_options", JsonDocument),
     sa.Column("generation", sa.Integer, nullable=False, server_default="1"),
     sa.Column("created_at", UtcDateTime, nullable=False),
@@ -128,6 +134,12 @@ sessions = sa.Table(
     sa.Column("ending_generation", sa.Integer),
     sa.Column("ending_incarnation", sa.String(64)),
     sa.Index(None, "account", "last_activity_at"),
+    sa.Index(
+        "ix_sessions_ending",
+        "ending_incarnation",
+        sqlite_where=sa.text("ending_incarnation IS NOT NULL"),
+        postgresql_where=sa.text("ending_incarnation IS NOT NULL"),
+    ),
 )
 
 turns = sa.Table(

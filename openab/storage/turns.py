@@ -15,6 +15,7 @@ from openab.domain.ids import (
     PlatformId,
     SessionKey,
     TurnId,
+    snowflake,
 )
 from openab.domain.turn import LIFECYCLE, Ended, Outcome, TurnEvent, TurnSource, TurnState
 from openab.storage.engine import Transaction
@@ -78,6 +79,11 @@ class Turn:
     created_at: datetime
     started_at: datetime | None
 
+    def is_asked_by(self, author: str) -> bool:
+        """Whether a message of theirs is in the batch: then the turn is theirs, too."""
+        senders = (arrival.record.get("sender_id") for arrival in self.batch)
+        return author == self.requester_id or author in senders
+
 
 @dataclass(frozen=True, slots=True)
 class NewTurn:
@@ -96,6 +102,8 @@ class NewTurn:
     trigger: MessageRef
     thread_delivery: str | None = None
     source: TurnSource = TurnSource.MESSAGE
+    #: What its one arrival weighs in a batch.
+    tokens: int = 0
 
 
 async def enqueue(tx: Transaction, new: NewTurn) -> TurnId:
@@ -112,7 +120,9 @@ async def enqueue(tx: Transaction, new: NewTurn) -> TurnId:
             idempotency_key=new.idempotency_key,
             state=LIFECYCLE.initial.value,
             source=new.source.value,
-            batch=[_written(new.arrival)],
+            batch=[written(new.arrival)],
+            batch_tokens=new.tokens,
+            lane=new.requester_id if new.source is TurnSource.MESSAGE else None,
             requester_id=new.requester_id,
             requester_name=new.requester_name,
             requester_is_bot=new.requester_is_bot,
@@ -222,19 +232,26 @@ async def listed(
 
 
 async def transcript(
-    tx: Transaction, session: SessionKey, limit: int = 20
+    tx: Transaction, session: SessionKey, limit: int = 20, *, since: datetime | None = None
 ) -> Sequence[tuple[tuple[Arrival, ...], str]]:
-    """What was asked and answered in a session, oldest first: the last `limit` turns that ended."""
+    """What was asked and answered in a session, oldest first: the last `limit` turns that ended.
+
+    With `since`, only what was asked after it: a reset is not undone by a transcript.
+    """
+    wanted = [turns.c.session_key == session, turns.c.outcome.is_not(None)]
+    if since is not None:
+        wanted.append(turns.c.created_at > since)
     result = await tx.execute(
         sa.select(turns.c.batch, turns.c.raw)
-        .where(turns.c.session_key == session, turns.c.outcome.is_not(None))
+        .where(*wanted)
         .order_by(turns.c.order_key.desc(), turns.c.seq.desc())
         .limit(limit)
     )
     return [(_read(row.batch), row.raw or "") for row in reversed(result.all())]
 
 
-def _written(arrival: Arrival) -> dict[str, object]:
+def written(arrival: Arrival) -> dict[str, object]:
+    """An arrival as the batch's column holds it."""
     return {
         "record": dict(arrival.record),
         "text": arrival.text,
@@ -243,9 +260,16 @@ def _written(arrival: Arrival) -> dict[str, object]:
 
 
 def _read(batch: list[dict[str, Any]]) -> tuple[Arrival, ...]:
-    return tuple(
+    arrivals = [
         Arrival(item["record"], item["text"], tuple(item.get("attachments", ()))) for item in batch
-    )
+    ]
+    # One that was found late stands where it was said.
+    return tuple(sorted(arrivals, key=_said))
+
+
+def _said(arrival: Arrival) -> int:
+    message = str(arrival.record.get("message_id", ""))
+    return snowflake(message) if message.isdecimal() else 0
 
 
 def _turn(row: Any) -> Turn:

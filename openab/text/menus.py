@@ -33,7 +33,7 @@ def menu(option: Option, page: int = 0) -> Menu | None:
         items=tuple(_item(choice, option.current) for choice in shown),
         page=page,
         pages=pages,
-        turners=_turners(option.category, page, pages),
+        turners=turners(option.category, page, pages),
     )
 
 
@@ -93,21 +93,27 @@ def _current_first(option: Option) -> list[Choice]:
 
 
 def _item(choice: Choice, current: str | None) -> MenuItem:
-    label = _text(choice.name) or _text(choice.value) or _NO_NAME
+    label = inert_line(choice.name) or inert_line(choice.value) or _NO_NAME
     return MenuItem(
-        token(choice.value), label, _text(choice.description), is_current=choice.value == current
+        token(choice.value),
+        label,
+        inert_line(choice.description),
+        is_current=choice.value == current,
     )
 
 
 def _placeholder(option: Option, page: int, pages: int) -> str:
     where = f" ({page + 1}/{pages})" if pages > 1 else ""
     name = (
-        _text(option.name, LONGEST_PLACEHOLDER - len(where)) or _text(option.category) or "Choose"
+        inert_line(option.name, LONGEST_PLACEHOLDER - len(where))
+        or inert_line(option.category)
+        or "Choose"
     )
     return name + where
 
 
-def _turners(category: str, page: int, pages: int) -> tuple[Button, ...]:
+def turners(category: str, page: int, pages: int) -> tuple[Button, ...]:
+    """The buttons that lead to the pages before and behind, where there are any."""
     name = _short(category, LONGEST_TEXT - len(PAGE_PREFIX) - _ROOM_FOR_PAGE)
     targets = (("◀", page - 1), ("▶", page + 1))
     return tuple(
@@ -117,7 +123,7 @@ def _turners(category: str, page: int, pages: int) -> tuple[Button, ...]:
     )
 
 
-def _text(text: str, room: int = LONGEST_TEXT) -> str:
+def inert_line(text: str, room: int = LONGEST_TEXT) -> str:
     """On one line, without what cannot be seen alone, cut; nothing in a menu pings."""
     line = " ".join(wire_text(text).split())
     return shorten(line, room) if any(map(str.isprintable, line)) else ""

@@ -9,6 +9,7 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
+from openab.domain.agent_events import UsageChanged
 from openab.domain.delivery import (
     Begun,
     Confirmed,
@@ -21,6 +22,7 @@ from openab.domain.delivery import (
 from openab.domain.errors import IllegalTransition
 from openab.domain.gates import Disposition
 from openab.domain.ids import AccountId, AcpSessionId, Incarnation, MessageRef, PlatformId, TurnId
+from openab.domain.options import Choice, Option
 from openab.domain.outbound import Button, MessageBody
 from openab.domain.turn import CancelledQueued, Claimed, Ended, Outcome, SettledDone, TurnState
 from openab.storage import (
@@ -37,6 +39,7 @@ from openab.storage import (
 from openab.storage.deliveries import superseding
 from openab.storage.engine import Conflict, Database, Transaction
 from openab.storage.inbox import Entry
+from openab.storage.sessions import Chosen
 from openab.storage.streams import Progress, Segment
 from openab.storage.transitions import StateChanged
 from openab.storage.types import JsonDocument, RawText
@@ -297,11 +300,57 @@ class TestASession:
             where = await a_conversation(tx)
             made = await sessions.ensure(tx, where, agent="a", working_dir=NASTY)
             same = await sessions.ensure(tx, where, agent="b", working_dir="/")
-            await sessions.remember_agent(tx, made.key, AcpSessionId(NASTY))
+            assert await sessions.remember_agent(tx, made, AcpSessionId(NASTY))
             taken = await sessions.take(tx, made.key, Incarnation("i1"))
         assert (same.agent, same.working_dir) == ("a", NASTY)
         assert (taken.epoch, taken.incarnation) == (made.epoch + 1, "i1")
         assert taken.acp_session_id == NASTY
+
+    async def test_keeps_what_is_chosen_known_and_used(self, database: Database) -> None:
+        model = Option("m", NASTY, "model", (Choice("a", NASTY, ""), Choice(NASTY)), "a")
+        async with database.transaction() as tx:
+            made = await sessions.ensure(tx, await a_conversation(tx), agent="a", working_dir="/")
+            await sessions.remember_options(tx, made.key, [model])
+            await sessions.choose(tx, made.key, "m", Chosen(NASTY))
+            await sessions.choose(tx, made.key, "other", Chosen("x", is_due=False))
+            await sessions.note_usage(tx, made, UsageChanged(1, 2, 0.5, "USD"))
+            kept = await sessions.get(tx, made.key)
+            await sessions.choose(tx, made.key, "m", None)
+            await sessions.choose(tx, made.key, "other", None)
+            bare = await sessions.get(tx, made.key)
+        assert kept is not None
+        assert bare is not None
+        assert kept.chosen == {"m": Chosen(NASTY), "other": Chosen("x", is_due=False)}
+        assert (kept.options, kept.usage) == ((model,), UsageChanged(1, 2, 0.5, "USD"))
+        assert bare.chosen == {}
+
+    async def test_a_reset_forgets_and_names_every_generation_that_may_still_run(
+        self, database: Database
+    ) -> None:
+        async with database.transaction() as tx:
+            made = await sessions.ensure(tx, await a_conversation(tx), agent="a", working_dir="/")
+            taken = await sessions.take(tx, made.key, Incarnation("i1"))
+            await sessions.remember_agent(tx, taken, AcpSessionId("acp"))
+            for _ in range(2):
+                known = await sessions.get(tx, made.key)
+                assert known is not None
+                await sessions.reset(tx, known)
+            after = await sessions.get(tx, made.key)
+            (ending,) = await sessions.ending_at(tx, ACCOUNT, Incarnation("i1"))
+            assert not await sessions.ending_at(tx, ACCOUNT, Incarnation("i2"))
+            assert not await sessions.remember_agent(tx, taken, AcpSessionId("late"))
+            await sessions.note_usage(tx, taken, UsageChanged(1, 2))
+            await sessions.ended(tx, replace(ending, last=1))
+            assert await sessions.ending_at(tx, ACCOUNT, Incarnation("i1")) == [ending]
+            await sessions.ended(tx, ending)
+            assert not await sessions.ending_at(tx, ACCOUNT, Incarnation("i1"))
+            late = await sessions.get(tx, made.key)
+        assert after is not None
+        assert late is not None
+        assert (after.generation, after.acp_session_id) == (3, None)
+        assert after.reset_at is not None
+        assert (ending.first, ending.last) == (1, 2)
+        assert (late.acp_session_id, late.usage) == (None, None)
 
 
 class TestText:

@@ -12,6 +12,8 @@ from openab.simulator.discord.world import World
 MAX_NONCE = 25
 #: Bytes a bot may upload in one file (Discord API documentation).
 MAX_UPLOAD = 10 * 1024 * 1024
+#: The component type of a select menu of texts, and its limits (Discord API documentation).
+SELECT, MAX_OPTIONS, MAX_PLACEHOLDER = 3, 25, 150
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,30 @@ def _components(body: Json) -> list[Json]:
                 path = f"components.{place}.components.{inner}.custom_id"
                 text = "Must be between 1 and 100 in length."
                 raise invalid_form(path, "BASE_TYPE_BAD_LENGTH", text)
+            if item.get("type") == SELECT:
+                _check_select(item, f"components.{place}.components.{inner}")
     return rows
+
+
+def _check_select(item: Json, path: str) -> None:
+    """A select menu has 1 to 25 options with single values; their texts have at most 100 characters."""
+    options = item.get("options") or []
+    if not 1 <= len(options) <= MAX_OPTIONS:
+        text = f"Must be between 1 and {MAX_OPTIONS} in length."
+        raise invalid_form(f"{path}.options", "BASE_TYPE_BAD_LENGTH", text)
+    if len({option.get("value") for option in options}) < len(options):
+        text = "The specified option value is already used"
+        raise invalid_form(f"{path}.options", "COMPONENT_OPTION_VALUE_DUPLICATED", text)
+    for number, option in enumerate(options):
+        for key in ("label", "value", "description"):
+            text = str(option.get(key) or "")
+            if len(text) > 100 or (not text and key != "description"):
+                where = f"{path}.options.{number}.{key}"
+                told = "Must be between 1 and 100 in length."
+                raise invalid_form(where, "BASE_TYPE_BAD_LENGTH", told)
+    if len(str(item.get("placeholder") or "")) > MAX_PLACEHOLDER:
+        text = f"Must be {MAX_PLACEHOLDER} or fewer in length."
+        raise invalid_form(f"{path}.placeholder", "BASE_TYPE_MAX_LENGTH", text)
 
 
 def buttons(rows: list[Json]) -> list[Json]:

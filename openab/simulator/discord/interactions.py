@@ -59,6 +59,15 @@ class Interactions:
         owner = message.application_id or message.author.id
         return self._make(user, channel, owner, COMPONENT, data, message)
 
+    def choice(
+        self, user: User, message: Message, custom_id: str, values: list[str]
+    ) -> Interaction:
+        """Somebody picked from a select menu."""
+        channel = self._world.channels[message.channel_id]
+        data: Json = {"component_type": 3, "custom_id": custom_id, "id": 1, "values": values}
+        owner = message.application_id or message.author.id
+        return self._make(user, channel, owner, COMPONENT, data, message)
+
     def _make(
         self,
         user: User,

@@ -178,6 +178,20 @@ class Person(Actor):
         made = self._interactions.component(self.user, message, custom_id)
         return PendingInteraction(self._world, made)
 
+    async def choose(
+        self, message: Message, custom_id: str, values: list[str]
+    ) -> PendingInteraction:
+        """Pick from a select menu; LookupError when the message does not offer that (any more)."""
+        shown = {
+            str(one.get("custom_id")): [option["value"] for option in one["options"]]
+            for one in forms.buttons(message.components)
+            if "options" in one
+        }
+        if message.deleted or not set(values) <= set(shown.get(custom_id, [])):
+            raise LookupError(f"no menu {custom_id} with {values}; the message shows: {shown}")
+        made = self._interactions.choice(self.user, message, custom_id, values)
+        return PendingInteraction(self._world, made)
+
 
 class Bot(Actor):
     """A bot's account: its token for a client, and, for a foreign bot, the actions of `Actor`."""

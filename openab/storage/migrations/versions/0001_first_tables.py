@@ -49,6 +49,9 @@ def upgrade() -> None:
         sa.Column("last_message_id", sa.String(length=32), nullable=True),
         sa.Column("closed_at", sa.BigInteger(), nullable=True),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.Column("bot_messages", sa.Integer(), server_default="0", nullable=False),
+        sa.Column("last_human_id", sa.String(length=32), nullable=True),
+        sa.Column("other_bots", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_conversations")),
         sa.UniqueConstraint(
             "channel",
@@ -115,6 +118,14 @@ def upgrade() -> None:
         unique=False,
     )
     op.create_index(op.f("ix_sessions_conversation"), "sessions", ["conversation"], unique=False)
+    op.create_index(
+        "ix_sessions_ending",
+        "sessions",
+        ["ending_incarnation"],
+        unique=False,
+        sqlite_where=sa.text("ending_incarnation IS NOT NULL"),
+        postgresql_where=sa.text("ending_incarnation IS NOT NULL"),
+    )
     op.create_table(
         "turns",
         sa.Column("id", sa.String(length=32), nullable=False),
@@ -233,7 +244,7 @@ def upgrade() -> None:
             "kind IN ('create', 'edit', 'delete', 'thread')", name=op.f("ck_deliveries_kind")
         ),
         sa.CheckConstraint(
-            "purpose IN ('thread', 'placeholder', 'final', 'notice', 'retire')",
+            "purpose IN ('thread', 'placeholder', 'final', 'notice', 'retire', 'cap_warning')",
             name=op.f("ck_deliveries_purpose"),
         ),
         sa.CheckConstraint(
