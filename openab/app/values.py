@@ -13,6 +13,7 @@ from openab.ports.agent import AgentSpec
 from openab.presentation.reactions import Emojis as StatusEmojis
 from openab.presentation.reactions import ReactionTiming
 from openab.presentation.settings import PresentationSettings
+from openab.text.tables import TableStyle
 from openab.text.tools import ToolDisplay
 
 DISCORD = ChannelName("discord")
@@ -54,6 +55,8 @@ class Live:
             final=shown.final.value,
             ping_requester=shown.ping_requester,
             tool_display=ToolDisplay(self.config.reactions.tool_display.value),
+            tables=TableStyle(self.config.markdown.tables.value),
+            narration=self.config.reactions.narration_display,
         )
 
     def agent(self) -> AgentSpec:

@@ -26,6 +26,7 @@ from openab.presentation.stream import Streams
 from openab.storage.engine import Database
 from openab.storage.ids import new_id
 from openab.storage.renewal import LeaseRenewal, Renewal
+from openab.text import notices
 
 log = structlog.get_logger()
 
@@ -45,7 +46,7 @@ class Doors:
     async def answer(self, command: InboundCommand) -> str:
         """A command came; the answer goes to its author alone."""
         if self.commands is None:
-            return "openab is starting; try again in a moment."
+            return notices.not_ready()
         return await self.commands.answer(command)
 
 

@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
-from openab.control import bodies
 from openab.control.retire import retire_queued
 from openab.control.settings import Settings
 from openab.domain.delivery import DeliveryKind, Purpose
@@ -104,13 +103,13 @@ class Commands:
             await self._note(tx, command)
             turn = await turns.get(tx, asked[0]) if asked else None
         if turn is None or asked is None:
-            return bodies.permission_closed()
+            return notices.permission_closed()
         author = command.author
         if author.id != turn.requester_id and author.id not in self._settings.operators():
-            return bodies.permission_not_yours(turn.requester_name)
+            return notices.permission_not_yours(turn.requester_name)
         is_answered = await self._permit(*asked)
         log.info("permission_answered", turn_id=turn.id, by=author.id, in_time=is_answered)
-        return bodies.permission_answered() if is_answered else bodies.permission_closed()
+        return notices.permission_answered() if is_answered else notices.permission_closed()
 
     def _refusal(self, command: InboundCommand) -> str | None:
         ref = command.conversation

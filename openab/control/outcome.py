@@ -28,7 +28,7 @@ _OUTCOMES = {
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a run left: the raw text, the answer as it is shown, its tool calls, its end."""
+    """What a run left: the raw text, the answer as it is delivered, its tool calls, its end."""
 
     raw: str
     answer: str
@@ -140,7 +140,7 @@ def _told(turn: Turn, run: Run, settings: Settings) -> str:
     elif outcome is Outcome.CANCELLED:
         after = notices.cancelled_by(turn.cancelled_by or "")
     elif is_blank(run.answer):
-        after = notices.no_response()
+        after = notices.empty_answer(run.end)
     return "\n\n".join(text for text in (before, answer, after) if text)
 
 

@@ -10,8 +10,10 @@ from openab.ports.agent import AgentSession
 from openab.storage import conversations, turns
 from openab.storage.conversations import Ownership
 from openab.storage.turns import Turn
+from openab.text import notices
 from openab.text.measure import shorten
 from openab.text.neutralize import neutralize
+from openab.text.tools import asked_title
 
 #: Discord's limits for one message: five buttons in a row, 80 characters on each.
 _BUTTONS, _LABEL = 5, 80
@@ -81,11 +83,9 @@ class Questions:
 
 
 def question_text(asked: PermissionAsked) -> str:
-    """What the agent wants to do; the title comes from the agent, so it is cut and made inert."""
-    title = " ".join((asked.tool.title or "").split()).replace("`", "'")
+    """What the agent wants to do."""
     kind = asked.tool.kind.value.replace("_", " ") if asked.tool.kind else "tool"
-    wanted = f"`{neutralize(shorten(title, 300))}`" if title else "something without a name"
-    return f"🔐 The agent asks for permission ({kind}): {wanted}"
+    return notices.permission_asked(asked_title(asked), kind)
 
 
 def question_buttons(turn: Turn, number: int, asked: PermissionAsked) -> tuple[Button, ...]:

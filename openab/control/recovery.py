@@ -1,7 +1,10 @@
 """When a conversation is claimed, every open row of a former owner gets an outcome."""
 
+from dataclasses import replace
+
 import structlog
 
+from openab.control.answers import with_tables
 from openab.control.outcome import Run, finish
 from openab.control.settings import Settings
 from openab.domain.agent_events import (
@@ -31,14 +34,20 @@ async def end_interrupted(database: Database, settings: Settings, ownership: Own
     Its agent ended with it (embedded agents live inside their broker). Returns how many.
     """
     async with database.read() as tx:
-        if not await _running(tx, ownership):
-            return 0
+        runs = {turn.id: await _left_behind(tx, turn) for turn in await _running(tx, ownership)}
+    if not runs:
+        return 0
+    for turn_id, run in runs.items():
+        # Whether anybody watched is not known any more, so nothing that was said is left out.
+        answer = await with_tables(run.answer, settings.replies())
+        runs[turn_id] = replace(run, answer=answer)
     async with database.transaction() as tx:
         where = await conversations.lock(tx, ownership)
-        left = await _running(tx, ownership)
+        left = [turn for turn in await _running(tx, ownership) if turn.id in runs]
         for turn in left:
             await turns.log(tx, turn.id, "turn_recovered", {"attempt": turn.attempt})
-            await finish(tx, settings, where, turn, await _left_behind(tx, turn))
+            run = replace(runs[turn.id], end=_end(turn))
+            await finish(tx, settings, where, turn, run)
     for turn in left:
         log.warning(_word(turn), turn_id=turn.id)
     return len(left)
@@ -55,10 +64,13 @@ async def _left_behind(tx: Transaction, turn: Turn) -> Run:
     for tool in await streams.tools_of(tx, turn.id):
         tools.add(_tool(tool))
     raw = "".join(segment.text for segment in segments)
-    # Whoever asked for its end has got it; only the agent's word for it is missing.
-    end = PromptEnded(EndKind.CANCELLED) if turn.cancel_requested_at else None
     shown = Shown(edit_unknown=True)
-    return Run(raw=raw, answer=_answer(segments), tools=tools.calls, end=end, shown=shown)
+    return Run(raw=raw, answer=_answer(segments), tools=tools.calls, end=None, shown=shown)
+
+
+def _end(turn: Turn) -> PromptEnded | None:
+    """Whoever asked for its end has got it; only the agent's word for it is missing."""
+    return PromptEnded(EndKind.CANCELLED) if turn.cancel_requested_at else None
 
 
 def _word(turn: Turn) -> str:
@@ -76,5 +88,9 @@ def _answer(segments: list[Segment]) -> str:
 
 def _tool(written: dict[str, str]) -> ToolChanged:
     return ToolChanged(
-        written["id"], written["title"], ToolKind(written["kind"]), ToolStatus(written["status"])
+        written["id"],
+        written["title"],
+        ToolKind(written["kind"]),
+        ToolStatus(written["status"]),
+        written.get("detail"),
     )

@@ -7,6 +7,7 @@ from datetime import timedelta
 from openab.domain.gates import GatePolicy
 from openab.domain.ids import AccountId, ChannelName, ConversationRef, WorkerId
 from openab.ports.agent import AgentSpec
+from openab.text.tables import TableStyle
 from openab.text.tools import ToolDisplay
 
 
@@ -45,6 +46,9 @@ class ReplySettings:
     final: str = "auto"
     ping_requester: bool = True
     tool_display: ToolDisplay = ToolDisplay.FULL
+    tables: TableStyle = TableStyle.CODE
+    #: Keep the text between tool calls where nobody watched it grow.
+    narration: bool = False
     #: A turn longer than this is always answered by a fresh message.
     edit_within: timedelta = timedelta(seconds=60)
 

@@ -91,7 +91,13 @@ class StreamRecord:
 
 
 def _written(call: ToolCall) -> dict[str, object]:
-    return {"id": call.tool_id, "title": call.title, "kind": call.kind, "status": call.status}
+    return {
+        "id": call.tool_id,
+        "title": call.title,
+        "kind": call.kind,
+        "status": call.status,
+        "detail": call.detail,
+    }
 
 
 class StreamLog:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import structlog
 
 from openab.control.agent_run import AgentRun
+from openab.control.answers import delivered_answer
 from openab.control.bodies import first_placeholder, later_placeholder
 from openab.control.outcome import Run, finish
 from openab.control.persist import persist
@@ -54,6 +55,8 @@ class TurnRunner:
         self._feed: TurnFeed | None = None
         self._placeholder: PlatformId | None = None
         self._placeholder_at: float | None = None
+        #: How much of the turn is shown; decided when it is claimed.
+        self._mode = "final"
 
     @property
     def turn_id(self) -> TurnId:
@@ -142,7 +145,8 @@ class TurnRunner:
             if turn.state is TurnState.QUEUED:
                 await self._record_claim(tx, turn)
             self._turn = await _reread(tx, turn)
-            if settings.mode(where.ref, where.has_other_bot) != "final":
+            self._mode = settings.mode(where.ref, where.has_other_bot)
+            if self._mode != "final":
                 await self._ensure_placeholder(tx, where)
             self._where = where
         return session
@@ -167,14 +171,13 @@ class TurnRunner:
         await owe_placeholder(tx, self._services.settings, self._turn.id, where, body)
 
     def _open_feed(self, session: Session) -> TurnFeed:
-        mode = self._services.settings.mode(self._where.ref, self._where.has_other_bot)
         feed = self._services.feeds.open(
             TurnOpening(
                 turn=self._turn.id,
                 conversation=self._where.ref,
                 trigger=self._turn.trigger,
                 agent_name=session.agent,
-                mode=mode,
+                mode=self._mode,
             )
         )
         self._feed = feed
@@ -206,9 +209,10 @@ class TurnRunner:
     ) -> None:
         shown = await feed.close(self._services.settings.call.total_seconds())
         await self._services.stream_log.close(record)
+        replies = self._services.settings.replies()
         run = Run(
             raw=record.raw,
-            answer=record.answer.text,
+            answer=await delivered_answer(record.answer, self._mode, replies),
             tools=record.tools,
             end=prompt_end,
             shown=shown,

@@ -6,6 +6,7 @@ from openab.domain.outbound import PRESENTATION_PREFIX
 from openab.ports.feed import Phase
 from openab.presentation.transcript import TurnView
 from openab.text.measure import shorten
+from openab.text.tools import asked_title
 
 _LONGEST_DETAIL = 80
 _LONGEST_NAME = 40
@@ -66,7 +67,7 @@ def _activity(view: TurnView, moment: Moment) -> tuple[str, str, str]:
 
 def _work(view: TurnView, moment: Moment, detail: str) -> tuple[str, str, str]:
     for question in view.permissions.values():
-        title = _bare(question.tool.title or detail)
+        title = _bare(asked_title(question) or detail)
         return "🔐", f"waiting for permission: {title}".rstrip(": "), "waiting"
     if moment.phase is Phase.WAITING_PERMISSION:
         return "🔐", f"waiting for permission: {detail}".rstrip(": "), "waiting"

@@ -19,9 +19,19 @@ _ESCAPE_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
-def starting(agent_name: str) -> str:
+def starting() -> str:
     """The placeholder before anything is known of the turn."""
-    return f"⏳ 0s · starting · {_name(agent_name)}"
+    return "⏳ starting"
+
+
+def still_working() -> str:
+    """What takes the place of a placeholder that is too old to be edited much longer."""
+    return "⏳ still working"
+
+
+def not_ready() -> str:
+    """A command that came before the broker could look anything up."""
+    return "⏳ openab is starting. Try again in a moment."
 
 
 def queued_behind(count: int) -> str:
@@ -64,6 +74,28 @@ def not_yours_to_cancel(requester: str) -> str:
 def not_allowed_here() -> str:
     """A command by somebody, or in a place, that the allow-lists do not admit."""
     return "⛔ You may not use this here."
+
+
+def permission_asked(title: str, kind: str) -> str:
+    """The agent waits for a yes or no; buttons stand below."""
+    wanted = shorten(_one_line(title), _LONGEST_REASON)
+    told = f"`{wanted}`" if wanted else "something without a name"
+    return f"🔐 The agent asks for permission ({_name(kind)}): {told}"
+
+
+def permission_answered() -> str:
+    """What the person who pressed a permission's button is told."""
+    return "🔐 Passed on to the agent."
+
+
+def permission_closed() -> str:
+    """The question was answered or cancelled before."""
+    return "This question is not open any more: nothing to do."
+
+
+def permission_not_yours(requester: str) -> str:
+    """Somebody else pressed; an empty allow-list lets nobody approve tools."""
+    return f"⛔ Only {_name(requester)}, who asked, or an operator can answer this."
 
 
 def hard_timeout_near(minutes: int) -> str:

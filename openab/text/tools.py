@@ -15,6 +15,7 @@ from openab.domain.agent_events import (
 from openab.text.measure import shorten
 
 _LONGEST_TITLE = 120
+_WORDS_OF_A_NAME = 2
 _MARKS = {ToolStatus.COMPLETED: "✅", ToolStatus.FAILED: "❌"}
 _RUNNING = "🔧"
 
@@ -35,6 +36,7 @@ class ToolCall:
     title: str = ""
     kind: ToolKind = ToolKind.OTHER
     status: ToolStatus = ToolStatus.PENDING
+    detail: str = ""
 
     @property
     def is_finished(self) -> bool:
@@ -44,17 +46,37 @@ class ToolCall:
     @property
     def label(self) -> str:
         """The title on one line, without backticks, cut; the kind where there is no title."""
-        line = " ; ".join(self.title.strip().splitlines()).replace("`", "'").strip()
+        line = " ; ".join(self.full_title.splitlines()).replace("`", "'").strip()
         return shorten(line, _LONGEST_TITLE) or self.kind.value
+
+    @property
+    def full_title(self) -> str:
+        """The title, with what the call works on where the title is only a name of a tool."""
+        title, detail = self.title.strip(), self.detail.strip()
+        if not title or detail.startswith(title):
+            return detail or title
+        is_name = len(title.split()) <= _WORDS_OF_A_NAME
+        return f"{title}: {detail}" if is_name and detail and detail not in title else title
 
     def changed(self, change: ToolChanged) -> "ToolCall":
         """With everything that the change names."""
         return ToolCall(
             self.tool_id,
-            self.title if change.title is None else change.title,
+            _refined(self.title, change.title),
             self.kind if change.kind is None else change.kind,
             self.status if change.status is None else change.status,
+            self.detail if change.detail is None else change.detail,
         )
+
+
+def _refined(known: str, told: str | None) -> str:
+    """Agents repeat the bare name in later updates: it never replaces a title that begins with it."""
+    return known if told is None or known.startswith(told) else told
+
+
+def asked_title(asked: PermissionAsked) -> str:
+    """What a permission is asked for, told as fully as the agent tells it."""
+    return ToolCall(asked.tool.tool_id).changed(asked.tool).full_title
 
 
 class ToolFold:

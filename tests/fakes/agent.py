@@ -85,6 +85,8 @@ class _Live:
     turn: TurnId | None = None
     cancelled: asyncio.Event = field(default_factory=asyncio.Event)
     questions: dict[str, asyncio.Future[str | None]] = field(default_factory=dict)
+    #: What the present turn's end tells of its cost.
+    tokens: int | None = None
     options: tuple[Option, ...] = ()
 
 
@@ -286,6 +288,7 @@ class ScriptedAgents:
             ended = PromptEnded(EndKind.FAILED, failure=failure)
         if live.cancelled.is_set():
             ended = PromptEnded(EndKind.CANCELLED, "cancelled")
+        ended, live.tokens = replace(ended, output_tokens=live.tokens), None
         live.turn = None
         await turn.add(ended)
 
@@ -365,6 +368,9 @@ class _Player:
         earlier = self._memory[:-1]
         lines = [f"{n}. {text}" for n, text in enumerate(earlier, 1)]
         await self.step_say("\n".join([f"I remember {len(earlier)} prompts.", *lines]))
+
+    async def step_tokens(self, value: str) -> None:
+        self._live.tokens = int(value)
 
     async def step_fail(self, value: str) -> None:
         code, _, message = value.partition(":")

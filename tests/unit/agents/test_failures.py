@@ -66,6 +66,25 @@ def test_the_detail_hidden_in_data_is_told() -> None:
     assert words(RpcError(-32603, "Internal error: no credit", "no credit")).count("no credit") == 1
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"error": {"message": "no credit"}},
+        {"data": {"error": {"message": "no credit", "type": "billing"}}},
+        {"message": "", "details": "no credit"},
+    ],
+)
+def test_the_words_of_a_model_provider_are_told_however_deep(data: object) -> None:
+    assert words(RpcError(-32603, "Internal error", data)) == "Internal error: no credit"
+
+
+def test_data_without_an_end_is_told_as_it_is() -> None:
+    deep: dict[str, object] = {}
+    for _ in range(9):
+        deep = {"error": deep or {"code": 7}}
+    assert words(RpcError(-32603, "Bad", deep)).startswith('Bad: {"error": {')
+
+
 def test_last_words_are_short_and_printable() -> None:
     raw = b"old " * 5000 + b"\x1b[31mred\x1b[0m \x00\x07bell\r\nlast\ttab \xff"
     tail = clean_tail(raw)

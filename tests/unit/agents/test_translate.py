@@ -30,7 +30,7 @@ JSON = st.recursive(
 COST = {"amount": 0.25, "currency": "USD"}
 FIELDS = (
     "content", "toolCallId", "title", "kind", "status", "entries", "used", "size",
-    "currentModeId", "messageId", "name",
+    "currentModeId", "messageId", "name", "rawInput", "locations",
 )  # fmt: skip
 KINDS = (
     "agent_message_chunk", "agent_thought_chunk", "user_message_chunk", "tool_call", "notice",
@@ -104,6 +104,28 @@ def test_no_update_is_too_odd(update: object) -> None:
         assert event.kind is None or isinstance(event.kind, ToolKind)
     if isinstance(event, PlanChanged):
         assert all(isinstance(entry.content, str) for entry in event.entries)
+
+
+@pytest.mark.parametrize(
+    ("told", "detail"),
+    [
+        ({"rawInput": {"command": "ls -la"}}, "ls -la"),
+        ({"rawInput": {"command": ["bash", "-lc", "make test"]}}, "make test"),
+        ({"rawInput": {"command": ["git", "status"]}}, "git status"),
+        ({"rawInput": {"description": "x", "file_path": "/a/b.py"}}, "/a/b.py"),
+        ({"rawInput": {"query": "cats"}, "locations": [{"path": "/a"}]}, "cats"),
+        ({"locations": [{"path": "/a", "line": 3}]}, "/a"),
+        ({"rawInput": {"command": "x" * 900}}, "x" * 400),
+        ({"rawInput": {}, "locations": []}, None),
+        ({"rawInput": {"command": {"a": 1}, "path": 3}}, None),
+        ({"rawInput": "ls", "locations": "/a"}, None),
+    ],
+)
+def test_what_a_call_works_on_is_read_where_it_is_told(
+    told: dict[str, Any], detail: str | None
+) -> None:
+    tool = tool_of({"toolCallId": "a", "title": "run_shell_command", **told})
+    assert tool == ToolChanged("a", "run_shell_command", detail=detail)
 
 
 def option(kind: OptionKind | None, name: str = "x") -> PermissionOption:

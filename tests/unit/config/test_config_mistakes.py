@@ -204,7 +204,6 @@ def test_what_is_as_it_says_needs_no_word(text: str) -> None:
         ("workspace.per_thread", '"worktree"'),
         ("workspace.aliases.x", '"~/x"'),
         ("reactions.mapping.x", '"y"'),
-        ("markdown.tables", '"bullets"'),
         ("handoff.announce", "true"),
         ("recovery.policy", '"ask"'),
         ("cron.usercron_enabled", "true"),

@@ -13,7 +13,8 @@ from openab.text.fences import open_at_end
 from openab.text.neutralize import live_mentions
 
 QUOTING: list[Callable[[str], str]] = [
-    notices.starting,
+    notices.permission_not_yours,
+    lambda text: notices.permission_asked(text, text),
     notices.cancelled_by,
     notices.cancelled_before_start,
     notices.cancelling,

@@ -3,7 +3,15 @@
 import pytest
 
 from openab.domain.agent_events import PermissionAsked, TextDelta, ToolChanged, ToolKind, ToolStatus
-from openab.text.tools import ToolCall, ToolDisplay, ToolFold, final_text, tool_line, tool_lines
+from openab.text.tools import (
+    ToolCall,
+    ToolDisplay,
+    ToolFold,
+    asked_title,
+    final_text,
+    tool_line,
+    tool_lines,
+)
 
 DONE = ToolStatus.COMPLETED
 CALLS = (
@@ -27,6 +35,48 @@ def test_changes_are_folded_by_id_and_keep_the_order() -> None:
     assert fold.running is fold.calls[1]
     fold.add(ToolChanged("b", status=DONE))
     assert fold.running is None
+
+
+@pytest.mark.parametrize(
+    ("titles", "shown"),
+    [
+        (["Terminal", "cargo test"], "cargo test"),
+        (["Read x.py", "Read"], "Read x.py"),
+        (["Read", "Read x.py", "Read x.py"], "Read x.py"),
+        (["ls", None], "ls"),
+        ([None, "ls"], "ls"),
+    ],
+)
+def test_a_bare_title_never_replaces_a_fuller_one(titles: list[str | None], shown: str) -> None:
+    fold = ToolFold()
+    for title in titles:
+        fold.add(ToolChanged("a", title))
+    assert [call.label for call in fold.calls] == [shown]
+
+
+@pytest.mark.parametrize(
+    ("title", "detail", "label"),
+    [
+        ("run_shell_command", "ls -la", "run_shell_command: ls -la"),
+        ("Web search", "cats", "Web search: cats"),
+        ("cargo", "cargo test", "cargo test"),
+        ("Edit /a/b.py", "/a/b.py", "Edit /a/b.py"),
+        ("List the files here", "ls", "List the files here"),
+        ("", "ls", "ls"),
+        ("bash", "make `x`\nmake y", "bash: make 'x' ; make y"),
+    ],
+)
+def test_a_tools_bare_name_is_told_with_what_it_works_on(
+    title: str, detail: str, label: str
+) -> None:
+    call = ToolCall("a", title, detail=detail)
+    assert call.label == label
+    assert call.changed(ToolChanged("a", title.split(" ")[0] or None, status=DONE)).label == label
+
+
+def test_a_permission_is_asked_for_with_what_it_is_for() -> None:
+    asked = PermissionAsked("p", ToolChanged("b", "bash", detail="rm -r x"), ())
+    assert asked_title(asked) == "bash: rm -r x"
 
 
 def test_the_final_lists_every_call_before_the_answer() -> None:
