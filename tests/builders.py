@@ -19,6 +19,7 @@ from openab.domain.ids import (
 )
 from openab.domain.message import Author, AuthorKind, InboundMessage, InboundReaction, Place
 from openab.domain.outbound import MessageBody
+from openab.domain.turn import TurnSource
 from openab.ports.agent import AgentSpec
 from openab.storage import conversations, deliveries, sessions, turns
 from openab.storage.conversations import Conversation, Ownership
@@ -138,6 +139,24 @@ async def a_turn(
         trigger=MessageRef(where.ref.conversation_id, PlatformId(message)),
     )
     return await turns.enqueue(tx, new)
+
+
+def a_new_turn(where: Conversation, message: str, source: str = "message") -> NewTurn:
+    """A message as intake knows it; its session is there."""
+    return NewTurn(
+        account=ACCOUNT,
+        conversation=where.id,
+        session_key=where.ref.session_key(),
+        seq=int(message),
+        order_key=int(message),
+        idempotency_key=f"{source}:{ACCOUNT}:{message}",
+        arrival=Arrival({"sender_id": ASKER, "message_id": message}, f"text {message}"),
+        requester_id=ASKER,
+        requester_name="Ann",
+        requester_is_bot=False,
+        trigger=MessageRef(where.ref.conversation_id, PlatformId(message)),
+        source=TurnSource(source),
+    )
 
 
 async def a_delivery(

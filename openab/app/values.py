@@ -7,6 +7,7 @@ from pathlib import Path
 from openab.agents.environment import agent_environment
 from openab.config.models import Config
 from openab.control.settings import Emojis, ReactionSettings, ReplySettings, Settings
+from openab.domain.batching import Batching, DispatchMode, OnBusy
 from openab.domain.gates import BotMode, GatePolicy
 from openab.domain.ids import AccountId, ChannelName, ConversationRef, WorkerId
 from openab.ports.agent import AgentSpec
@@ -93,6 +94,12 @@ def settings(live: Live, account: AccountId, worker: WorkerId, proof: str) -> Se
         agent=live.agent,
         mode=live.mode,
         operators=live.operators,
+        batching=Batching(
+            DispatchMode(config.discord.message_processing_mode.value),
+            config.discord.max_buffered_messages,
+            config.discord.max_batch_tokens,
+        ),
+        on_busy=OnBusy(config.pool.on_busy.value),
         replies=live.replies,
         reactions=ReactionSettings(
             enabled=reactions.enabled,

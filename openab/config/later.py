@@ -27,18 +27,12 @@ LATER: tuple[Later, ...] = (
     Later("discord.allow_dm", (False,), "direct messages are not answered"),
     Later("discord.max_bot_turns", (), "turns of bots are not counted"),
     Later(
-        "discord.message_processing_mode", ("per-message",), "every message is a turn of its own"
-    ),
-    Later("discord.max_buffered_messages", (10,), "every message is a turn of its own"),
-    Later("discord.max_batch_tokens", (24000,), "every message is a turn of its own"),
-    Later(
         "discord.backfill_minutes", (60,), "messages from while openab was away are not answered"
     ),
     Later("discord.thread_bindings", (), "threads are not bound to sessions"),
     Later("pool.max_sessions", (), "the number of sessions is not limited"),
     Later("pool.session_ttl_hours", (), "idle agents are not ended"),
     Later("pool.hung_grace_secs", (), "hung sessions are not evicted"),
-    Later("pool.on_busy", ("queue",), "a message waits for the running turn"),
     Later("workspace.aliases", ({},), "`[[ws:@NAME]]` is not understood"),
     Later("workspace.per_thread", ("off",), "all threads work in the same folder"),
     Later("reactions.mapping", ({},), "reactions of people start nothing"),

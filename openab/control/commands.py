@@ -105,7 +105,7 @@ class Commands:
         if turn is None or asked is None:
             return notices.permission_closed()
         author = command.author
-        if author.id != turn.requester_id and author.id not in self._settings.operators():
+        if not turn.is_asked_by(author.id) and author.id not in self._settings.operators():
             return notices.permission_not_yours(turn.requester_name)
         is_answered = await self._permit(*asked)
         log.info("permission_answered", turn_id=turn.id, by=author.id, in_time=is_answered)
@@ -171,7 +171,7 @@ async def cancel(
     turn = _choose(await turns.open_of(tx, here.id), author, wanted)
     if turn is None:
         return notices.nothing_to_cancel()
-    if author.id != turn.requester_id and author.id not in settings.operators():
+    if not turn.is_asked_by(author.id) and author.id not in settings.operators():
         return notices.not_yours_to_cancel(turn.requester_name)
     if not await turns.request_cancel(tx, turn.id, author.display_name):
         return notices.cancelling(author.display_name)
@@ -188,6 +188,6 @@ def _choose(open_turns: list[Turn], author: Author, wanted: str | None) -> Turn 
     if wanted:
         return next((turn for turn in open_turns if turn.id == wanted), None)
     running = [turn for turn in open_turns if turn.state is TurnState.RUNNING]
-    own = [turn for turn in open_turns if turn.requester_id == author.id]
+    own = [turn for turn in open_turns if turn.is_asked_by(author.id)]
     # A running turn comes before the queued ones in both.
     return next(iter(own + running + open_turns), None)

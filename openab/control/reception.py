@@ -1,9 +1,11 @@
 """An accepted message becomes a queued turn: its conversation, its thread, its place in the order."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from openab.control.bodies import queued_placeholder
 from openab.control.settings import Settings
+from openab.domain.batching import OnBusy, weight
 from openab.domain.delivery import DeliveryKind, Purpose
 from openab.domain.gates import Verdict
 from openab.domain.ids import (
@@ -11,16 +13,27 @@ from openab.domain.ids import (
     ConversationRef,
     DeliveryId,
     MessageRef,
+    SessionKey,
     TurnId,
     snowflake,
 )
-from openab.domain.message import InboundMessage, Place, sender_record
+from openab.domain.message import Author, InboundMessage, Place, sender_record
 from openab.domain.outbound import MessageBody
-from openab.storage import conversations, deliveries, reactions, sessions, streams, turns
+from openab.domain.turn import TurnState
+from openab.storage import (
+    batches,
+    conversations,
+    deliveries,
+    reactions,
+    sessions,
+    streams,
+    turns,
+)
 from openab.storage.conversations import Conversation
 from openab.storage.deliveries import Owed
 from openab.storage.engine import Transaction
-from openab.storage.turns import Arrival, NewTurn
+from openab.storage.turns import Arrival, NewTurn, Turn
+from openab.text.notices import newer_message
 from openab.text.titles import thread_title
 
 
@@ -37,22 +50,38 @@ class Reception:
 async def accept(
     tx: Transaction, settings: Settings, reception: Reception
 ) -> tuple[TurnId, ConversationId]:
-    """Queue the turn, with every row that people see of it before it runs."""
+    """Queue the turn, or add to one that waits, with every row that people see of it before it runs."""
     where, thread = await _place(tx, settings, reception)
     spec = settings.agent()
     session = await sessions.ensure(tx, where, agent=spec.name, working_dir=spec.working_dir)
-    before = len(await turns.open_of(tx, where.id))
-    new = _new_turn(
-        settings, reception, where, session.key, await conversations.take_seq(tx, where.id)
-    )
-    turn = await turns.enqueue(tx, replace(new, thread_delivery=thread))
+    # This locks the row that an owner locks before it claims a turn here.
     await conversations.mark_involved(tx, where.id)
-    await _show_queued(tx, settings, turn, where, before)
+    waiting = await turns.open_of(tx, where.id)
+    await _interrupt(tx, settings, reception.message.author, waiting)
+    new = _new_turn(settings, reception, where, session.key)
+    turn = await batches.join(tx, new, settings.batching)
+    if turn is None:
+        seq = await conversations.take_seq(tx, where.id)
+        turn = await turns.enqueue(tx, replace(new, seq=seq, thread_delivery=thread))
+        await _show_queued(tx, settings, turn, where, len(waiting))
+    await _show_seen(tx, settings, turn, new.trigger)
     return turn, where.id
 
 
+async def _interrupt(
+    tx: Transaction, settings: Settings, author: Author, waiting: Sequence[Turn]
+) -> None:
+    """Have the running turn cancelled, if a message is to do that and its author may."""
+    if settings.on_busy is not OnBusy.INTERRUPT:
+        return
+    for turn in waiting:
+        may_end = turn.is_asked_by(author.id) or author.id in settings.operators()
+        if turn.state is TurnState.RUNNING and may_end:
+            await turns.request_cancel(tx, turn.id, newer_message(author.display_name))
+
+
 def _new_turn(
-    settings: Settings, reception: Reception, where: Conversation, session: str, seq: int
+    settings: Settings, reception: Reception, where: Conversation, session: SessionKey
 ) -> NewTurn:
     message = reception.message
     # The thread's id is the message's, so the agent is told of it before it is there.
@@ -60,8 +89,8 @@ def _new_turn(
     return NewTurn(
         account=settings.account,
         conversation=where.id,
-        session_key=session,  # type: ignore[arg-type]
-        seq=seq,
+        session_key=session,
+        seq=0,
         order_key=snowflake(message.message_id),
         idempotency_key=f"message:{settings.account}:{message.message_id}",
         arrival=Arrival(
@@ -76,6 +105,7 @@ def _new_turn(
         requester_name=message.author.display_name,
         requester_is_bot=message.author.is_other_bot,
         trigger=MessageRef(message.conversation.conversation_id, message.message_id),
+        tokens=weight(reception.text, message.attachments),
     )
 
 
@@ -117,10 +147,17 @@ async def _show_queued(
     tx: Transaction, settings: Settings, turn: TurnId, where: Conversation, before: int
 ) -> None:
     await streams.ensure(tx, turn, settings.account, "queued")
-    if settings.reactions.enabled and settings.reactions.emojis.queued:
-        await reactions.wish(tx, turn, settings.reactions.emojis.queued, await tx.now())
     if before and settings.mode(where.ref, where.has_other_bot) != "final":
         await owe_placeholder(tx, settings, turn, where, queued_placeholder(turn, before))
+
+
+async def _show_seen(
+    tx: Transaction, settings: Settings, turn: TurnId, message: MessageRef
+) -> None:
+    """Every message of a batch has the emoji until the turn's end."""
+    emoji = settings.reactions.emojis.queued
+    if settings.reactions.enabled and emoji:
+        await reactions.wish_on(tx, turn, settings.account, message, emoji, await tx.now())
 
 
 async def owe_placeholder(

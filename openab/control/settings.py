@@ -1,9 +1,10 @@
 """The few values that the control plane needs; wiring fills them from the configuration."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
+from openab.domain.batching import Batching, OnBusy
 from openab.domain.gates import GatePolicy
 from openab.domain.ids import AccountId, ChannelName, ConversationRef, WorkerId
 from openab.ports.agent import AgentSpec
@@ -68,6 +69,8 @@ class Settings:
     mode: Callable[[ConversationRef, bool], str]
     operators: Callable[[], frozenset[str]] = frozenset
     own_roles: frozenset[str] = frozenset()
+    batching: Batching = field(default_factory=Batching)
+    on_busy: OnBusy = OnBusy.QUEUE
     replies: Callable[[], ReplySettings] = ReplySettings
     reactions: ReactionSettings = ReactionSettings()
     lease: timedelta = timedelta(seconds=15)

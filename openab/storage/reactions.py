@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
-from openab.domain.ids import ConversationId, MessageRef, PlatformId, TurnId
+from openab.domain.ids import AccountId, ConversationId, MessageRef, PlatformId, TurnId
 from openab.storage.engine import Transaction
 from openab.storage.schema import turn_reactions, turns
 
@@ -27,20 +27,35 @@ class Reactions:
 
 async def wish(tx: Transaction, turn: TurnId, emoji: str | None, due_at: datetime) -> None:
     """This emoji alone should stand on the turn's trigger, from `due_at` on."""
-    row = turn_reactions
-    trigger = sa.select(
-        turns.c.id,
-        turns.c.trigger_message_id,
-        turns.c.account,
-        turns.c.trigger_conversation_id,
-        sa.literal([], row.c.shown.type),
-        sa.literal(emoji, row.c.wished.type),
-        sa.literal(due_at, row.c.due_at.type),
-        sa.literal(0),
-    ).where(turns.c.id == turn)
-    names = ["turn_id", "message_id", "account", "conversation_id"]
-    names += ["shown", "wished", "due_at", "tries"]
-    statement = postgresql.insert(row).from_select(names, trigger)
+    row = (
+        await tx.execute(
+            sa.select(
+                turns.c.account, turns.c.trigger_conversation_id, turns.c.trigger_message_id
+            ).where(turns.c.id == turn)
+        )
+    ).one()
+    trigger = MessageRef(row.trigger_conversation_id, row.trigger_message_id)
+    await wish_on(tx, turn, row.account, trigger, emoji, due_at)
+
+
+async def wish_on(
+    tx: Transaction,
+    turn: TurnId,
+    account: AccountId,
+    message: MessageRef,
+    emoji: str | None,
+    due_at: datetime,
+) -> None:
+    """The same for any message of the turn's batch."""
+    statement = postgresql.insert(turn_reactions).values(
+        turn_id=turn,
+        message_id=message.message_id,
+        account=account,
+        conversation_id=message.conversation_id,
+        shown=[],
+        wished=emoji,
+        due_at=due_at,
+    )
     new = statement.excluded
     await tx.execute(
         statement.on_conflict_do_update(

@@ -51,6 +51,11 @@ def cancelled_by(name: str) -> str:
     return f"🛑 Cancelled by {_name(name)}. The answer up to there is kept."
 
 
+def newer_message(name: str) -> str:
+    """Who cancelled a turn, where a message did that (see `cancelled_by`)."""
+    return f"a newer message of {name}"
+
+
 def cancelled_before_start(name: str) -> str:
     """Somebody took a waiting turn back."""
     return f"🛑 Cancelled by {_name(name)} before it started: the agent never saw it."

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from sqlalchemy.pool import QueuePool
+
 from openab.control.commands import Commands
 from openab.control.courtesies import Courtesies
 from openab.control.dispatcher import Dispatcher
@@ -22,7 +24,7 @@ from openab.ports.signals import Signals
 from openab.ports.tasks import end, spawn
 from openab.storage import accounts, deliveries, turns
 from openab.storage.deliveries import Delivery
-from openab.storage.engine import Database, in_transaction
+from openab.storage.engine import Database, DatabaseUnavailable, Transaction, in_transaction
 from openab.storage.turns import Turn
 from tests.builders import ACCOUNT, CHANNEL, HOME, a_message, a_ref, an_author, some_settings
 from tests.fakes.agent import ScriptedAgents
@@ -350,3 +352,25 @@ async def on_stage(
         yield stage
     finally:
         await stage.stop()
+
+
+@asynccontextmanager
+async def gone() -> AsyncIterator[Transaction]:
+    """In place of a dead process's transactions."""
+    raise DatabaseUnavailable("this process is dead")
+    yield  # type: ignore[unreachable]
+
+
+async def killed(stage: Stage) -> None:
+    """From this moment on the process writes nothing, not even that it ends."""
+    stage.database.transaction = gone  # type: ignore[method-assign]
+    stage.database.read = gone  # type: ignore[method-assign]
+
+    async def is_out_of_the_database() -> bool:
+        # A cancellation in the middle of a connect would leave the connection to nobody.
+        dialect = stage.database._dialect
+        pools = [engine.pool for engine in {dialect.reader, dialect.writer}]
+        return not any(pool.checkedout() for pool in pools if isinstance(pool, QueuePool))
+
+    await stage.until(is_out_of_the_database)
+    await stage.kill()

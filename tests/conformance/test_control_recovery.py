@@ -6,7 +6,6 @@ from datetime import timedelta
 
 import pytest
 import sqlalchemy as sa
-from sqlalchemy.pool import QueuePool
 
 from openab.control import owner, persist
 from openab.control.settings import Settings
@@ -14,36 +13,15 @@ from openab.domain.ids import WorkerId
 from openab.domain.message import InboundMessage
 from openab.domain.turn import Outcome, TurnState
 from openab.storage import conversations, schema
-from openab.storage.engine import CommitUnknown, Database, DatabaseUnavailable, Transaction
+from openab.storage.engine import CommitUnknown, Database, Transaction
 from tests.builders import ACCOUNT, Offset, some_settings, the_claim
-from tests.conformance.control_stage import Stage, on_stage
+from tests.conformance.control_stage import Stage, killed, on_stage
 
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(persist, "RETRY_SECONDS", 0.01)
     monkeypatch.setattr(owner, "RETRY_SECONDS", 0.01)
-
-
-@asynccontextmanager
-async def _gone() -> AsyncIterator[Transaction]:
-    raise DatabaseUnavailable("this process is dead")
-    yield  # type: ignore[unreachable]
-
-
-async def killed(stage: Stage) -> None:
-    """From this moment on the process writes nothing, not even that it ends."""
-    stage.database.transaction = _gone  # type: ignore[method-assign]
-    stage.database.read = _gone  # type: ignore[method-assign]
-
-    async def is_out_of_the_database() -> bool:
-        # A cancellation in the middle of a connect would leave the connection to nobody.
-        dialect = stage.database._dialect
-        pools = [engine.pool for engine in {dialect.reader, dialect.writer}]
-        return not any(pool.checkedout() for pool in pools if isinstance(pool, QueuePool))
-
-    await stage.until(is_out_of_the_database)
-    await stage.kill()
 
 
 def successor(settings: Settings | None = None) -> Settings:
