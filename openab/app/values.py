@@ -104,6 +104,7 @@ def settings(live: Live, account: AccountId, worker: WorkerId, proof: str) -> Se
         reactions=ReactionSettings(
             enabled=reactions.enabled,
             remove_after_reply=reactions.remove_after_reply,
+            mood_face=reactions.mood_face,
             emojis=Emojis(**reactions.emojis.model_dump()),
             done_hold=reactions.timing.done_hold,
             error_hold=reactions.timing.error_hold,

@@ -137,7 +137,7 @@ def wire(
     feeds.streams = Streams(
         dispatcher.writer, presentation(live), reaction=dispatcher.wish_reaction
     )
-    courtesies = Courtesies(client.channel, told.call)
+    courtesies = Courtesies(client.channel, told.call, is_on=told.reactions.enabled)
     doors.intake = Intake(
         database, told, dispatcher.wake, courtesies.refuse, signals, services.counters.inbox
     )

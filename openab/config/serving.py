@@ -111,7 +111,7 @@ class Presentation(Section):
 
 
 class Emojis(Section):
-    """`[reactions.emojis]`: the face of each state."""
+    """`[reactions.emojis]`: the face of each state; an empty one is not shown."""
 
     queued: Face = theirs("👀", "Waiting.")
     thinking: Face = theirs("🤔", "Thinking.")
@@ -126,8 +126,8 @@ class ReactionTiming(Section):
     """`[reactions.timing]`: in milliseconds."""
 
     debounce: Milliseconds = theirs(700, "Rest before a face changes.", alias="debounce_ms")
-    stall_soft: Milliseconds = theirs(10000, "No progress: first sign.", alias="stall_soft_ms")
-    stall_hard: Milliseconds = theirs(30000, "No progress: second sign.", alias="stall_hard_ms")
+    stall_soft: Milliseconds = theirs(10000, "No progress: 🥱; 0: never.", alias="stall_soft_ms")
+    stall_hard: Milliseconds = theirs(30000, "No progress: 😨; 0: never.", alias="stall_hard_ms")
     done_hold: Milliseconds = theirs(1500, "How long *done* stays.", alias="done_hold_ms")
     error_hold: Milliseconds = theirs(2500, "How long *failed* stays.", alias="error_hold_ms")
 
@@ -135,8 +135,11 @@ class ReactionTiming(Section):
 class Reactions(Section):
     """`[reactions]`: emoji on the message that asked."""
 
-    enabled: Flag = theirs(ON, "Show the turn's state as a reaction.")
+    enabled: Flag = theirs(ON, "Show the turn's state as a reaction, and 🚫 to strangers.")
     remove_after_reply: Flag = theirs(OFF, "Take the reaction away at the end.")
+    mood_face: Flag = ours(
+        OFF, "Add a random face beside *done*, as OpenAB does; it goes when *done* goes."
+    )
     tool_display: ToolDisplay = theirs("full", "How much of a tool call is shown.")
     narration_display: Flag = theirs(OFF, "Keep text between tool calls in the answer.")
     emojis: Emojis = theirs({}, "")

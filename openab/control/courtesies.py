@@ -18,13 +18,17 @@ _WAITING = 100
 class Courtesies:
     """Made once, one after the other; one that fails is logged and forgotten."""
 
-    def __init__(self, channel: Channel, call: timedelta) -> None:
+    def __init__(self, channel: Channel, call: timedelta, *, is_on: bool = True) -> None:
+        """Where reactions are off, a stranger gets none either."""
         self._channel = channel
+        self._is_on = is_on
         self._seconds = call.total_seconds()
         self._queue: asyncio.Queue[MessageRef] = asyncio.Queue(maxsize=_WAITING)
 
     def refuse(self, message: MessageRef) -> None:
         """Tell the message's author that they may not; never waits."""
+        if not self._is_on:
+            return
         if self._queue.full():
             log.warning("refusals_flooded", waiting=self._queue.qsize())
             return

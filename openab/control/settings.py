@@ -32,6 +32,8 @@ class ReactionSettings:
 
     enabled: bool = True
     remove_after_reply: bool = False
+    #: A face beside *done*, as OpenAB adds one.
+    mood_face: bool = False
     emojis: Emojis = Emojis()
     done_hold: timedelta = timedelta(milliseconds=1500)
     error_hold: timedelta = timedelta(milliseconds=2500)

@@ -1,5 +1,7 @@
 """A turn takes the state of its outcome when every row that is owed for it is settled."""
 
+import zlib
+
 import structlog
 
 from openab.control.settings import Settings
@@ -11,6 +13,8 @@ from openab.storage.deliveries import Delivery
 from openab.storage.engine import Transaction
 
 log = structlog.get_logger()
+#: OpenAB's.
+_FACES = ("😊", "😎", "🫡", "🤓", "😏", "✌️", "💪", "🦾")
 
 
 async def settle_turn(tx: Transaction, settings: Settings, turn_id: TurnId | None) -> None:
@@ -31,14 +35,20 @@ async def settle_turn(tx: Transaction, settings: Settings, turn_id: TurnId | Non
     event = settled(turn.outcome, any_dead=any(_is_loss(row) for row in owed))
     state = await turns.record(tx, turn, event, settled_at=await tx.now())
     if settings.reactions.enabled:
-        await reactions.conclude(tx, turn_id, _last_emoji(settings, state), await tx.now())
+        await reactions.conclude(tx, turn_id, _last_emoji(settings, turn_id, state), await tx.now())
     tx.after_commit(lambda: log.info("turn_settled", turn_id=turn_id, state=state.value))
 
 
-def _last_emoji(settings: Settings, state: TurnState) -> str | None:
+def _last_emoji(settings: Settings, turn: TurnId, state: TurnState) -> str | None:
     emojis = settings.reactions.emojis
     last = {TurnState.DONE: emojis.done, TurnState.CANCELLED: emojis.cancelled}
-    return last.get(state, emojis.error) or None
+    face = _face(turn) if settings.reactions.mood_face and state is TurnState.DONE else ""
+    return " ".join(filter(None, (last.get(state, emojis.error), face))) or None
+
+
+def _face(turn: TurnId) -> str:
+    """Any one, but the same each time it is asked for: what stands there must be known."""
+    return _FACES[zlib.crc32(turn.encode()) % len(_FACES)]
 
 
 def _is_loss(row: Delivery) -> bool:

@@ -87,14 +87,15 @@ class StatusReactions:
             await reactions.wish(tx, turn, emoji, now)
 
     async def _choose(self, tx: Transaction, known: Reactions, now: datetime) -> _Move | None:
-        wished, shown = known.wished, known.shown
-        if wished and wished not in shown:
-            tentative = _TENTATIVE + wished
+        wished, shown = _each(known.wished), known.shown
+        missing = next((emoji for emoji in wished if emoji not in shown), None)
+        if missing:
+            tentative = _TENTATIVE + missing
             listed = shown if tentative in shown else (*shown, tentative)
             due = now + self._services.settings.reactions.pace
             await reactions.note(tx, known, listed, due, known.tries)
-            return _Move(replace(known, shown=listed), add=wished)
-        extra = next((emoji for emoji in map(_bare, shown) if emoji != wished), None)
+            return _Move(replace(known, shown=listed), add=missing)
+        extra = next((emoji for emoji in map(_bare, shown) if emoji not in wished), None)
         if extra:
             return _Move(known, remove=extra)
         await self._rest(tx, known, now)
@@ -106,7 +107,7 @@ class StatusReactions:
         turn = await turns.get(tx, known.turn)
         is_over = turn is not None and turn.state in LIFECYCLE.terminal
         if settings.remove_after_reply and known.wished and is_over:
-            is_done = known.wished == settings.emojis.done
+            is_done = settings.emojis.done in _each(known.wished)
             hold = settings.done_hold if is_done else settings.error_hold
             await reactions.drop_wish(tx, known, now + hold)
         else:
@@ -152,7 +153,8 @@ class StatusReactions:
         async with self._owned() as tx:
             due = await tx.now() + self._services.settings.reactions.pace
             if move.add and await self._is_still_wished(tx, move):
-                await reactions.drop_wish(tx, move.reactions, due)
+                left = [emoji for emoji in _each(move.reactions.wished) if emoji != move.add]
+                await reactions.drop_wish(tx, move.reactions, due, left=" ".join(left))
             await reactions.note(tx, move.reactions, _without(move), due, 0)
 
     async def _is_still_wished(self, tx: Transaction, move: _Move) -> bool:
@@ -165,6 +167,11 @@ class StatusReactions:
         async with self._services.database.transaction() as tx:
             await conversations.lock(tx, self._ownership)
             yield tx
+
+
+def _each(wished: str | None) -> tuple[str, ...]:
+    """A wish may name several, parted by spaces."""
+    return tuple((wished or "").split())
 
 
 def _bare(emoji: str) -> str:

@@ -8,6 +8,7 @@ from openab.domain.agent_events import EndKind
 from openab.ports.feed import Phase
 from openab.presentation.transcript import TurnView
 
+_WAITING = frozenset({Phase.WAITING_PERMISSION, Phase.WAITING_DISCORD, Phase.UNREACHABLE})
 _WEB = ("web_search", "web_fetch", "web-search", "web-fetch", "browser")
 _CODING = ("exec", "process", "read", "write", "edit", "bash", "shell")
 
@@ -76,10 +77,13 @@ def mood(view: TurnView, phase: Phase) -> Mood:
 
 
 def stalled(now_mood: Mood, quiet_seconds: float, timing: ReactionTiming) -> Mood:
-    """The mood once silence is counted in."""
-    if now_mood in {Mood.QUEUED, Mood.DONE, Mood.ERROR} or quiet_seconds < timing.stall_soft:
+    """The mood once silence is counted in; a limit of 0 is none."""
+    if now_mood in {Mood.QUEUED, Mood.DONE, Mood.ERROR}:
         return now_mood
-    return Mood.SILENT if quiet_seconds >= timing.stall_hard else Mood.STALLED
+    if timing.stall_hard and quiet_seconds >= timing.stall_hard:
+        return Mood.SILENT
+    is_stalled = timing.stall_soft and quiet_seconds >= timing.stall_soft
+    return Mood.STALLED if is_stalled else now_mood
 
 
 def hold_seconds(end: Mood, timing: ReactionTiming) -> float:
@@ -92,8 +96,8 @@ class Wish:
     """The wished emoji, debounced: it is given out once it has stood still for a while."""
 
     debounce: float
-    given: str = ""
-    _wanted: str = ""
+    given: str | None = None
+    _wanted: str | None = None
     _since: float = 0.0
 
     def want(self, emoji: str, now: float) -> None:
@@ -105,12 +109,12 @@ class Wish:
         """When the wish has settled; the first one at once; None while nothing is to change."""
         if self._wanted == self.given:
             return None
-        return self._since + (self.debounce if self.given else 0.0)
+        return self._since + (0.0 if self.given is None else self.debounce)
 
     def give(self) -> str:
-        """Give the wished emoji out."""
+        """Give the wished emoji out; an empty one means none."""
         self.given = self._wanted
-        return self.given
+        return self.given or ""
 
 
 class ReactionWatch:
@@ -128,7 +132,10 @@ class ReactionWatch:
         """The emoji to show from now on, once for each change."""
         if self._emojis is None or view.ended:
             return None
-        wanted = stalled(mood(view, phase), now - heard_at, self._timing)
+        wanted = mood(view, phase)
+        # An agent that waits for people, or for the network, is not the one that is silent.
+        if phase not in _WAITING:
+            wanted = stalled(wanted, now - heard_at, self._timing)
         self._wish.want(self._emojis.of(wanted), now)
         due = self._wish.due()
         return self._wish.give() if due is not None and due <= now else None
@@ -144,7 +151,8 @@ class ReactionWatch:
 
     def is_stalled(self, heard_at: float, now: float) -> bool:
         """Whether the next sign of life changes the emoji."""
-        return now - heard_at >= self._timing.stall_soft
+        limits = [limit for limit in (self._timing.stall_soft, self._timing.stall_hard) if limit]
+        return bool(limits) and now - heard_at >= min(limits)
 
 
 @dataclass(frozen=True, slots=True)

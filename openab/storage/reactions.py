@@ -26,7 +26,7 @@ class Reactions:
 
 
 async def wish(tx: Transaction, turn: TurnId, emoji: str | None, due_at: datetime) -> None:
-    """This emoji alone should stand on the turn's trigger, from `due_at` on."""
+    """This emoji alone (or these, parted by spaces) should stand on the turn's trigger, from `due_at` on."""
     row = (
         await tx.execute(
             sa.select(
@@ -65,9 +65,9 @@ async def wish_on(
     )
 
 
-async def drop_wish(tx: Transaction, of: Reactions, due_at: datetime) -> None:
-    """No emoji should stand on this message any more, from `due_at` on."""
-    await tx.execute(_update(of).values(wished=None, due_at=due_at, tries=0))
+async def drop_wish(tx: Transaction, of: Reactions, due_at: datetime, *, left: str = "") -> None:
+    """No emoji (but those `left`) should stand on this message any more, from `due_at` on."""
+    await tx.execute(_update(of).values(wished=left or None, due_at=due_at, tries=0))
 
 
 async def conclude(tx: Transaction, turn: TurnId, emoji: str | None, due_at: datetime) -> None:

@@ -99,3 +99,34 @@ def test_steps_add_before_they_remove() -> None:
     assert steps(["a", "b"], "b") == [remove]
     assert steps(["a"], None) == [remove]
     assert steps(["b"], "b") == []
+
+
+def test_a_limit_of_zero_is_none() -> None:
+    never = ReactionTiming(stall_soft=0, stall_hard=0)
+    assert stalled(Mood.TOOL, 999, never) is Mood.TOOL
+    assert stalled(Mood.TOOL, 999, ReactionTiming(stall_hard=0)) is Mood.STALLED
+    assert stalled(Mood.TOOL, 999, ReactionTiming(stall_soft=0)) is Mood.SILENT
+    watch = ReactionWatch(Emojis(), never)
+    assert not watch.is_stalled(0, 999)
+    assert watch.look(TurnView(), Phase.WORKING, 0, 999) == "🤔"
+    assert watch.next_look(TurnView(), 0, 999) is None
+
+
+def test_silence_shows_in_two_steps_and_ends_with_the_next_sign() -> None:
+    watch, view = ReactionWatch(Emojis(), ReactionTiming(debounce=0)), TurnView()
+    seen = [watch.look(view, Phase.WORKING, 0, now) for now in (0, 9, 10, 29, 30)]
+    assert seen == ["🤔", None, "🥱", None, "😨"]
+    assert watch.is_stalled(0, 30)
+    assert watch.look(view, Phase.WORKING, 31, 31) == "🤔"
+
+
+@pytest.mark.parametrize("phase", [Phase.WAITING_PERMISSION, Phase.WAITING_DISCORD])
+def test_an_agent_that_waits_is_not_silent(phase: Phase) -> None:
+    watch = ReactionWatch(Emojis(), TIMING)
+    assert watch.look(TurnView(), phase, 0, 60) == "🤔"
+
+
+def test_an_empty_emoji_takes_the_former_one_away() -> None:
+    watch, view = ReactionWatch(Emojis(thinking=""), TIMING), TurnView()
+    assert watch.look(view, Phase.WORKING, 0, 0) == ""
+    assert watch.look(view, Phase.WORKING, 1, 1) is None
