@@ -94,6 +94,8 @@ class Broker:
             on_identify=self._gauges.identified,
             on_invalid=self._invalid,
             on_skew=lambda seconds: metrics.clock_skew.labels("discord").set(seconds),
+            on_reaction=self._doors.put if self._loaded.config.reactions.mapping else None,
+            wants_thread=self._doors.wants_thread,
         )
         stack.push_async_callback(client.close)
         return client

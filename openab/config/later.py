@@ -18,14 +18,6 @@ class Later:
 
 
 LATER: tuple[Later, ...] = (
-    Later("discord.allow_user_messages", ("involved",), "every mode behaves as `involved`"),
-    Later("discord.allow_bot_messages", ("off", "mentions"), "`all` behaves as `mentions`"),
-    Later(
-        "discord.allowed_role_ids", ((), frozenset()), "a mention of a role does not call the bot"
-    ),
-    Later("discord.peer_agent_role_ids", ((), frozenset()), "mentions of roles are not looked at"),
-    Later("discord.allow_dm", (False,), "direct messages are not answered"),
-    Later("discord.max_bot_turns", (), "turns of bots are not counted"),
     Later(
         "discord.backfill_minutes", (60,), "messages from while openab was away are not answered"
     ),
@@ -35,7 +27,6 @@ LATER: tuple[Later, ...] = (
     Later("pool.hung_grace_secs", (), "hung sessions are not evicted"),
     Later("workspace.aliases", ({},), "`[[ws:@NAME]]` is not understood"),
     Later("workspace.per_thread", ("off",), "all threads work in the same folder"),
-    Later("reactions.mapping", ({},), "reactions of people start nothing"),
     Later("handoff", (), "work is not passed between bots"),
     Later("recovery", (), "a turn whose agent is gone ends as interrupted"),
     Later("database.keep_days", (), "finished rows are kept for good"),

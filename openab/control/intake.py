@@ -1,22 +1,19 @@
-"""An event arrives once: its inbox row, the verdict on it, and what follows from it, in one transaction."""
+"""An event arrives once: one queue for an account, one consumer, which commits in the order of arrival."""
 
 import asyncio
 from collections.abc import Callable
 
 import structlog
 
-from openab.control.commands import cancel_by_text
-from openab.control.reception import Reception, accept
+from openab.control.admission import Admission, Duplicate, entry_of
 from openab.control.settings import Settings
-from openab.domain.errors import OpenabError, Rejected, Transient, Unknown
-from openab.domain.gates import ConversationFacts, Disposition, Verdict, judge
+from openab.domain.errors import Rejected, Transient, Unknown
+from openab.domain.gates import Disposition, Verdict, mapped_text
 from openab.domain.ids import ConversationId, MessageRef, snowflake
-from openab.domain.message import InboundMessage
+from openab.domain.message import InboundMessage, InboundReaction
 from openab.ports.signals import Signals
-from openab.storage import accounts, conversations, deliveries, inbox
+from openab.storage import accounts, inbox
 from openab.storage.engine import Database, Transaction
-from openab.storage.inbox import Entry
-from openab.text.mentions import prompt_text
 
 log = structlog.get_logger()
 _BATCH = 100
@@ -24,12 +21,11 @@ _BATCH = 100
 _RETRIES = (0.1, 0.5, 1.0, 2.0, 5.0)
 
 
-class Duplicate(OpenabError):
-    """The event was committed before; its savepoint is rolled back."""
+Event = InboundMessage | InboundReaction
 
 
 class Intake:
-    """One queue for an account, one consumer, which commits in the order of arrival."""
+    """The queue and its consumer: inbox row, verdict and what follows are one transaction."""
 
     def __init__(
         self,
@@ -43,15 +39,18 @@ class Intake:
         """`refuse` is told which message gets a 🚫; it must not wait. `count` feeds the metrics."""
         self._database = database
         self._settings = settings
-        self._wake = wake
-        self._refuse = refuse
+        self._admission = Admission(settings, wake, refuse)
         self._signals = signals
         self._count = count
-        self._queue: asyncio.Queue[InboundMessage] = asyncio.Queue()
+        self._queue: asyncio.Queue[Event] = asyncio.Queue()
 
-    def put(self, message: InboundMessage) -> None:
-        """Take an event from the gateway; never waits."""
-        self._queue.put_nowait(message)
+    def put(self, event: Event) -> None:
+        """Take an event from the gateway; never waits. A reaction that says nothing is forgotten."""
+        if isinstance(event, InboundMessage) or self._says(event) is not None:
+            self._queue.put_nowait(event)
+
+    def _says(self, reaction: InboundReaction) -> str | None:
+        return mapped_text(reaction, self._settings.reaction_mapping)
 
     async def run(self) -> None:
         """Commit what was put, in order, until the task is cancelled; what was not committed is lost
@@ -63,7 +62,7 @@ class Intake:
             await self._commit_whatever_happens(batch)
             self._signals.tell("intake_committed")
 
-    async def _commit_whatever_happens(self, batch: list[InboundMessage]) -> None:
+    async def _commit_whatever_happens(self, batch: list[Event]) -> None:
         attempt = 0
         while True:
             try:
@@ -76,100 +75,41 @@ class Intake:
             else:
                 return
 
-    async def _commit(self, batch: list[InboundMessage]) -> None:
+    async def _commit(self, batch: list[Event]) -> None:
         async with self._database.transaction() as tx:
-            for message in batch:
-                await self._take(tx, message)
-            seen = [one.message_id for one in batch if one.message_id.isdecimal()]
+            for event in batch:
+                await self._take(tx, event)
+            messages = [one.message_id for one in batch if isinstance(one, InboundMessage)]
+            seen = [one for one in messages if one.isdecimal()]
             if seen:
                 newest = max(seen, key=snowflake)
                 await accounts.move_mark(tx, self._settings.channel, self._settings.account, newest)
 
-    async def _take(self, tx: Transaction, message: InboundMessage) -> None:
+    async def _take(self, tx: Transaction, event: Event) -> None:
         try:
             async with tx.savepoint():
-                verdict = await self._decide(tx, message)
+                verdict = await self._decide(tx, event)
         except Duplicate:
-            log.debug("event_repeated", message_id=message.message_id)
+            log.debug("event_repeated", message_id=event.message_id)
         except (Transient, Unknown):
             raise
         except Exception:
             # One event that cannot be understood must not hold up those behind it.
-            log.exception("intake_event_failed", message_id=message.message_id)
-            await self._note_failure(tx, message)
+            log.exception("intake_event_failed", message_id=event.message_id)
+            await self._note_failure(tx, event)
         else:
             tx.after_commit(lambda: self._count(verdict.disposition, verdict.reason))
 
-    async def _note_failure(self, tx: Transaction, message: InboundMessage) -> None:
+    async def _decide(self, tx: Transaction, event: Event) -> Verdict:
+        if isinstance(event, InboundMessage):
+            return await self._admission.message(tx, event)
+        return await self._admission.reaction(tx, event, self._says(event) or "")
+
+    async def _note_failure(self, tx: Transaction, event: Event) -> None:
         verdict = Verdict(Disposition.IGNORED, "unreadable")
         try:
             async with tx.savepoint():
-                await inbox.add(tx, _entry(self._settings, message, verdict))
+                await inbox.add(tx, entry_of(self._settings, event, verdict))
         except Rejected as error:
             # Not even its ids fit a row, so nobody will ask after it either.
             log.warning("intake_event_unnoted", error=str(error))
-
-    async def _decide(self, tx: Transaction, message: InboundMessage) -> Verdict:
-        settings = self._settings
-        if await inbox.is_known(tx, settings.account, "message", message.message_id):
-            raise Duplicate(message.message_id)
-        here = await conversations.ensure(tx, message.conversation, message.place)
-        other_bot = message.author.is_other_bot
-        await conversations.note_message(tx, here, message.message_id, other_bot=other_bot)
-        owns = message.thread_owner == str(settings.account)
-        facts = ConversationFacts(here.is_involved or owns, here.is_closed)
-        text = prompt_text(message.text, settings.account, settings.own_roles)
-        verdict = judge(message, text, facts, settings.policy())
-        log.debug("event_judged", message_id=message.message_id, reason=verdict.reason)
-        await self._follow(tx, Reception(message, text, here, verdict))
-        return verdict
-
-    async def _follow(self, tx: Transaction, reception: Reception) -> None:
-        message, verdict = reception.message, reception.verdict
-        # Before anything is made of it: another connection may be committing the same event now.
-        if not await inbox.add(tx, _entry(self._settings, message, verdict)):
-            raise Duplicate(message.message_id)
-        if verdict.disposition is Disposition.TURN:
-            await self._accept(tx, reception)
-        elif verdict.disposition is Disposition.COMMAND:
-            await cancel_by_text(
-                tx, self._settings, reception.here, message.author, message.message_id
-            )
-            tx.after_commit(lambda: self._wake(reception.here.id))
-        elif verdict.disposition is Disposition.ECHO:
-            await self._echo(tx, reception)
-        elif verdict.disposition is Disposition.REFUSED:
-            ref = MessageRef(message.conversation.conversation_id, message.message_id)
-            tx.after_commit(lambda: self._refuse(ref))
-
-    async def _accept(self, tx: Transaction, reception: Reception) -> None:
-        turn, conversation = await accept(tx, self._settings, reception)
-        key = reception.message.message_id
-        await inbox.name_turn(tx, self._settings.account, "message", key, turn)
-        tx.after_commit(lambda: self._wake(conversation))
-
-    async def _echo(self, tx: Transaction, reception: Reception) -> None:
-        """Our own message came back: it settles the doubt about the delivery whose nonce it carries.
-
-        Only the owner changes the row's state, and tells whoever waits for the message.
-        """
-        message, account = reception.message, self._settings.account
-        if not message.nonce or await deliveries.is_claimed(tx, account, message.message_id):
-            return
-        delivery = await deliveries.by_nonce(tx, account, message.nonce)
-        if delivery is None or delivery.platform_id:
-            return
-        await deliveries.note_platform_id(tx, delivery.id, message.message_id)
-        tx.after_commit(lambda: self._wake(delivery.conversation))
-
-
-def _entry(settings: Settings, message: InboundMessage, verdict: Verdict) -> Entry:
-    return Entry(
-        account=settings.account,
-        kind="message",
-        event_key=message.message_id,
-        conversation_id=message.conversation.conversation_id,
-        author_id=message.author.id,
-        disposition=verdict.disposition,
-        reason=verdict.reason,
-    )

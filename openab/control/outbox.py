@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 import structlog
 
 from openab.control.attempt import Answer, AttemptMaker, Result
+from openab.control.bot_turn_cap import is_said
 from openab.control.evidence import Finding, look
 from openab.control.parent import tell_waiting
 from openab.control.refusals import Refused, instead_of_edit, settle_refusal, tell_unclear
@@ -104,7 +105,7 @@ class Outbox:
             await self.recover()
         elif self._must_look(delivery, now):
             await self._look(delivery)
-        else:
+        elif not await self._is_said_by_another(delivery):
             await self._send(delivery)
         return Step(did=True)
 
@@ -116,6 +117,21 @@ class Outbox:
             return delivery.is_look_only
         first = delivery.first_try_at or delivery.created_at
         return now - first > self._settings.nonce_window
+
+    async def _is_said_by_another(self, delivery: Delivery) -> bool:
+        """Another bot has given this warning: then ours is not sent."""
+        if delivery.purpose is not Purpose.CAP_WARNING or delivery.tries:
+            return False
+        async with self._database.read() as tx:
+            here = await conversations.get(tx, self._where.id)
+        if not await is_said(self._channel, here, self._settings.call):
+            return False
+        async with self._database.transaction() as tx:
+            await conversations.lock(tx, self._ownership)
+            fresh = await deliveries.get(tx, delivery.id)
+            if fresh and fresh.state is DeliveryState.PENDING:
+                await deliveries.record(tx, fresh, GivenUp(DeadReason.SUPERSEDED))
+        return True
 
     async def _send(self, delivery: Delivery) -> None:
         counts = delivery.kind in {DeliveryKind.CREATE, DeliveryKind.EDIT}

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from openab.control.bodies import queued_placeholder
 from openab.control.settings import Settings
-from openab.domain.batching import OnBusy, weight
+from openab.domain.batching import Batching, DispatchMode, OnBusy, weight
 from openab.domain.delivery import DeliveryKind, Purpose
 from openab.domain.gates import Verdict
 from openab.domain.ids import (
@@ -22,6 +22,7 @@ from openab.domain.outbound import MessageBody
 from openab.domain.turn import TurnState
 from openab.storage import (
     batches,
+    bot_runs,
     conversations,
     deliveries,
     reactions,
@@ -45,6 +46,11 @@ class Reception:
     text: str
     here: Conversation
     verdict: Verdict
+    #: The event's key, where it is no message of its own, and its place in the order.
+    event: str = ""
+    order_key: int | None = None
+    #: Where the turn waits that this message is a further part of.
+    run: Conversation | None = None
 
 
 async def accept(
@@ -59,13 +65,22 @@ async def accept(
     waiting = await turns.open_of(tx, where.id)
     await _interrupt(tx, settings, reception.message.author, waiting)
     new = _new_turn(settings, reception, where, session.key)
-    turn = await batches.join(tx, new, settings.batching)
+    turn = await batches.join(tx, new, _rule(settings, reception))
     if turn is None:
         seq = await conversations.take_seq(tx, where.id)
         turn = await turns.enqueue(tx, replace(new, seq=seq, thread_delivery=thread))
         await _show_queued(tx, settings, turn, where, len(waiting))
+    if reception.verdict.gathers_run:
+        await bot_runs.hold(tx, turn)
     await _show_seen(tx, settings, turn, new.trigger)
     return turn, where.id
+
+
+def _rule(settings: Settings, reception: Reception) -> Batching:
+    """A run of one bot's messages is one turn whatever the mode says."""
+    rule = settings.batching
+    is_run = reception.run is not None and not rule.gathers
+    return replace(rule, mode=DispatchMode.PER_LANE) if is_run else rule
 
 
 async def _interrupt(
@@ -91,8 +106,8 @@ def _new_turn(
         conversation=where.id,
         session_key=session,
         seq=0,
-        order_key=snowflake(message.message_id),
-        idempotency_key=f"message:{settings.account}:{message.message_id}",
+        order_key=reception.order_key or snowflake(message.message_id),
+        idempotency_key=f"{reception.event or 'message'}:{settings.account}:{message.message_id}",
         arrival=Arrival(
             sender_record(placed),
             reception.text,
@@ -113,8 +128,8 @@ async def _place(
     tx: Transaction, settings: Settings, reception: Reception
 ) -> tuple[Conversation, DeliveryId | None]:
     message = reception.message
-    if not reception.verdict.opens_thread:
-        return reception.here, None
+    if reception.run is not None or not reception.verdict.opens_thread:
+        return reception.run or reception.here, None
     ref = ConversationRef(
         settings.channel, settings.account, message.message_id, message.conversation.conversation_id
     )

@@ -1,5 +1,6 @@
 """What people and bots say to us: a message, an interaction, and the sender record that agents read."""
 
+import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from enum import StrEnum
 from openab.domain.ids import ConversationRef, PlatformId
 
 SENDER_SCHEMA = "openab.sender.v1"
+_LONGEST_KEY = 64
 _OPENER = re.compile(r"<(?=/?sender_context)", re.IGNORECASE)
 
 
@@ -113,6 +115,15 @@ class InboundReaction:
     message_author: PlatformId | None = None
     #: Who opened the thread, where it is one.
     thread_owner: PlatformId | None = None
+
+    @property
+    def key(self) -> str:
+        """What makes it single, in at most 64 characters: one person's one emoji on one message."""
+        stem = f"{self.message_id}:{self.author.id}:"
+        written = stem + self.emoji
+        if len(written) <= _LONGEST_KEY:
+            return written
+        return stem + hashlib.sha256(self.emoji.encode(errors="surrogatepass")).hexdigest()[:16]
 
 
 class CommandKind(StrEnum):

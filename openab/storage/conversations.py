@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
 from openab.domain.errors import LeaseLost
+from openab.domain.gates import BotTurns
 from openab.domain.ids import (
     AccountId,
     ChannelName,
@@ -38,6 +39,7 @@ class Conversation:
     has_other_bot: bool
     last_message_id: PlatformId | None
     is_closed: bool
+    bots: BotTurns
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,13 @@ def _conversation(row: Any) -> Conversation:
         has_other_bot=row.has_other_bot,
         last_message_id=PlatformId(row.last_message_id) if row.last_message_id else None,
         is_closed=row.closed_at is not None,
+        bots=BotTurns(
+            turns=row.bot_turns,
+            messages=row.bot_messages,
+            last_author=PlatformId(row.last_bot_author) if row.last_bot_author else None,
+            last_human=PlatformId(row.last_human_id) if row.last_human_id else None,
+            other_bots=tuple(map(PlatformId, row.other_bots or ())),
+        ),
     )
 
 
@@ -295,9 +304,7 @@ async def retake(
     """Hold on to a conversation whose lease may have ended; LeaseLost if another claimed it since."""
     await lock(tx, ownership)
     until = await tx.now() + lease
-    await _set(
-        tx, ownership.conversation, lease_owner=worker, lease_proof=proof, lease_until=until
-    )
+    await _set(tx, ownership.conversation, lease_owner=worker, lease_proof=proof, lease_until=until)
 
 
 async def release(tx: Transaction, ownership: Ownership) -> None:

@@ -81,6 +81,22 @@ def not_allowed_here() -> str:
     return "⛔ You may not use this here."
 
 
+def bot_turn_limit(turns: int, limit: int) -> str:
+    """Bots have talked to each other often enough; OpenAB says it in the same words."""
+    if turns < limit:
+        return f"🛑 Hard bot turn limit reached ({turns}). A human must reply to continue."
+    return (
+        f"⚠️ Bot turn limit reached ({turns}/{limit}). A human must reply in this thread to "
+        "continue bot-to-bot conversation."
+    )
+
+
+def is_bot_turn_limit(content: str) -> bool:
+    """Whether a message is such a warning, of ours or of OpenAB's."""
+    told = content.removeprefix("-# ")
+    return told.startswith(("⚠️ Bot turn limit reached", "🛑 Hard bot turn limit reached"))
+
+
 def permission_asked(title: str, kind: str) -> str:
     """The agent waits for a yes or no; buttons stand below."""
     wanted = shorten(_one_line(title), _LONGEST_REASON)

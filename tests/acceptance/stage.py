@@ -21,6 +21,8 @@ from tests.acceptance import audit
 
 START_SECONDS = 40.0
 _STOP_SECONDS = 40.0
+_SEEN = "SELECT 1 FROM inbox WHERE event_key = ? AND account = ?"
+_INVOLVED = 'allow_user_messages = "involved"\n'
 #: The brokers that several tests share: what they started is not left behind by any one of them.
 shared_pids: set[int] = set()
 
@@ -134,7 +136,7 @@ class Broker:
         """Wait until it has committed what becomes of this message."""
         async with asyncio.timeout(seconds):
             while True:
-                if self.rows("SELECT 1 FROM inbox WHERE event_key = ?", message.id):
+                if self.rows(_SEEN, message.id, self.bot.id):
                     return
                 # A row of another process: there is no signal to wait for.
                 await asyncio.sleep(0.05)
@@ -223,7 +225,7 @@ class Stage:
         config.write_text(
             f"[discord]\nbot_token = {json.dumps(bot.token)}\n"
             f"api_base = {json.dumps(self.discord.api_base)}\n"
-            f'allow_user_messages = "involved"\n{discord}\n'
+            f"{'' if 'allow_user_messages' in discord else _INVOLVED}{discord}\n"
             f"[agent]\ncommand = {json.dumps(agent_command or sys.executable)}\n"
             f"args = {json.dumps(args if agent_command is None else list(agent_args))}\n"
             f"working_dir = {json.dumps(str(place))}\n{more}\n"

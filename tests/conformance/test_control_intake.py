@@ -217,7 +217,7 @@ class TestOtherBots:
                 messages.append(replace(shown, message_id=message_id, **changes))
             await door.take(*messages)
         assert await door.count(schema.turns) == 0
-        assert await door.count(schema.inbox) == 20
+        assert await door.count(schema.inbox) == n
         async with database.read() as tx:
             where = await conversations.find(tx, a_ref())
         assert where is not None

@@ -38,6 +38,7 @@ class Listener:
         bot: Bot,
         pauses: Pauses = QUICK,
         sink: Callable[[InboundMessage], None] | None = None,
+        **options: Any,
     ) -> None:
         self.heard: asyncio.Queue[InboundMessage] = asyncio.Queue()
         self.commands: list[InboundCommand] = []
@@ -52,6 +53,7 @@ class Listener:
             pauses=pauses,
             on_connected=self._count,
             on_invalid=self.invalid.append,
+            **options,
         )
         self.stopping = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
@@ -104,10 +106,10 @@ class Listener:
 
 @asynccontextmanager
 async def listening(
-    discord: LoopbackDiscord, bot: Bot, pauses: Pauses = QUICK
+    discord: LoopbackDiscord, bot: Bot, pauses: Pauses = QUICK, **options: Any
 ) -> AsyncIterator[Listener]:
     """A client of the bot that hears its gateway; stopped at the end."""
-    listener = Listener(discord, bot, pauses)
+    listener = Listener(discord, bot, pauses, **options)
     try:
         await listener.start()
         await listener.ready()

@@ -14,12 +14,14 @@ from openab.channels.discord import addressing
 from openab.channels.discord.events import Events
 from openab.channels.discord.gateway import USUAL_HEARTBEAT_SECONDS, Line
 from openab.channels.discord.interactions import Answer, Interactions
+from openab.channels.discord.joining import Joiner, Wants
 from openab.channels.discord.outbound import DiscordChannel
 from openab.channels.discord.places import Places
 from openab.channels.discord.rest import DiscordRest, Identity, TokenRefused
 from openab.channels.discord.supervision import Ended, Ending, Pauses, ended
 from openab.domain.errors import OpenabError
-from openab.domain.message import InboundMessage
+from openab.domain.ids import PlatformId
+from openab.domain.message import InboundMessage, InboundReaction
 from openab.ports.channel import ChannelUnreachable
 from openab.ports.tasks import end, spawn
 
@@ -48,12 +50,19 @@ def _unheard(*_what: object) -> None:
     """Nobody listens."""
 
 
+def _wants_none(_thread: PlatformId, _parent: PlatformId | None) -> bool:
+    """No thread is joined unasked."""
+    return False
+
+
 class DiscordClient:
     """One account. `login`, then `run`; `channel` works after `login` alone; `close` at the end.
 
     `sink` gets every message in the gateway's order and must only put it somewhere; `answer` decides
     what a command's author reads. `on_connected` is called whenever events flow after some may have
     been missed, `on_identify` for each IDENTIFY, `on_invalid` and `on_skew` as DiscordRest says.
+    With `on_reaction` people's reactions are heard, too, in one order with the messages;
+    `wants_thread` says which threads are joined unasked.
     """
 
     def __init__(
@@ -68,6 +77,8 @@ class DiscordClient:
         on_connected: Callable[[], None] = _unheard,
         on_invalid: Callable[[int], None] = _unheard,
         on_skew: Callable[[float], None] = _unheard,
+        on_reaction: Callable[[InboundReaction], None] | None = None,
+        wants_thread: Wants = _wants_none,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.rest = DiscordRest(
@@ -81,6 +92,8 @@ class DiscordClient:
         self._pauses = pauses or Pauses()
         self._on_identify = on_identify
         self._on_connected = on_connected
+        self._on_reaction = on_reaction
+        self._wants_thread = wants_thread
         self._clock = clock
         self._places = Places()
         self._identity: Identity | None = None
@@ -119,15 +132,20 @@ class DiscordClient:
     async def run(self, stopping: asyncio.Event) -> None:
         """Stay connected until `stopping`. Raises TokenRefused; everything else is survived."""
         identity = self._identity or await self.login()
-        events = self._events(identity)
-        pump = spawn("discord-pump", events.pump())
+        joiner = Joiner(self.rest, identity.account, self._wants_thread)
+        events = self._events(identity, joiner)
+        tasks = {
+            spawn("discord-pump", events.pump()),
+            spawn("discord-joiner", joiner.run()),
+        }
         try:
-            await self._supervise(events, pump, stopping)
+            await self._supervise(events, tasks, stopping)
         finally:
-            await end(pump)
+            for task in tasks:
+                await end(task)
             await self._end_answers()
 
-    def _events(self, identity: Identity) -> Events:
+    def _events(self, identity: Identity, joiner: Joiner) -> Events:
         interactions = Interactions(
             self.rest, identity.account, identity.application_id, self._answer, self._places
         )
@@ -139,15 +157,17 @@ class DiscordClient:
             on_ready=self._on_connected,
             on_interaction=lambda raw: self._serve(interactions, raw),
             on_lost=self._count_lost,
+            joiner=joiner,
+            on_reaction=self._on_reaction,
         )
 
     async def _supervise(
-        self, events: Events, pump: "asyncio.Task[None]", stopping: asyncio.Event
+        self, events: Events, tasks: "set[asyncio.Task[None]]", stopping: asyncio.Event
     ) -> None:
         failures = 0
         while True:
             began = self._clock()
-            how = await self._live(events, pump, stopping)
+            how = await self._live(events, tasks, stopping)
             if how is None:
                 return
             self._reason = how.reason
@@ -158,7 +178,7 @@ class DiscordClient:
             await self._pause(how, failures, stopping)
 
     async def _live(
-        self, events: Events, pump: "asyncio.Task[None]", stopping: asyncio.Event
+        self, events: Events, tasks: "set[asyncio.Task[None]]", stopping: asyncio.Event
     ) -> Ended | None:
         """One connection from beginning to end; None when it ended because we are stopping."""
         line = self._line = self._new_line(events)
@@ -166,10 +186,13 @@ class DiscordClient:
         deaf = spawn("discord-deafness", line.deaf())
         halted = spawn("discord-halt", stopping.wait())
         try:
-            await asyncio.wait({speaking, deaf, halted, pump}, return_when=asyncio.FIRST_COMPLETED)
-            if pump.done():
-                # Only a bug in `sink` ends it; deaf is worse than dead.
-                pump.result()
+            await asyncio.wait(
+                {speaking, deaf, halted, *tasks}, return_when=asyncio.FIRST_COMPLETED
+            )
+            for needed in tasks:
+                if needed.done():
+                    # Only a bug, for instance in `sink`, ends one; deaf is worse than dead.
+                    needed.result()
             return None if halted.done() else _how(speaking, deaf)
         finally:
             self._line = None

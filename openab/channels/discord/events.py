@@ -7,13 +7,14 @@ from typing import Any
 import structlog
 
 from openab.channels.discord.gateway import MISSHAPEN, Parsers
-from openab.channels.discord.inbound import inbound_message
+from openab.channels.discord.inbound import inbound_message, inbound_reaction, managed_roles_of
+from openab.channels.discord.joining import Joiner
 from openab.channels.discord.places import DIRECT, PlaceFacts, Places
 from openab.channels.discord.rest import DiscordRest
 from openab.channels.discord.threads import fetch_channel
 from openab.domain.errors import OpenabError, Transient
 from openab.domain.ids import AccountId, PlatformId
-from openab.domain.message import InboundMessage
+from openab.domain.message import InboundMessage, InboundReaction
 
 #: Seconds to wait before each further look at a channel that could not be read.
 _LOOKS = (0.0, 1.0, 3.0)
@@ -21,12 +22,16 @@ _LOOK_SECONDS = 5.0
 
 log = structlog.get_logger()
 
+#: Translates a payload; the call of the sink comes after that has gone well.
+_Passes = Callable[[Mapping[str, Any], PlaceFacts], Callable[[], None]]
+
 
 class Events:
     """Turns the events of one account into calls of `sink`, in the gateway's order.
 
-    The parsers only remember and put; `pump`, one task, resolves unknown channels and calls `sink`,
-    so a look-up holds up the messages behind it instead of letting them overtake.
+    The parsers only remember and put; `pump`, one task, resolves unknown channels and calls the
+    sinks, so a look-up holds up the events behind it instead of letting them overtake. Without
+    `on_reaction` reactions are not heard.
     """
 
     def __init__(
@@ -39,6 +44,8 @@ class Events:
         on_ready: Callable[[], None],
         on_interaction: Callable[[Mapping[str, Any]], None],
         on_lost: Callable[[], None],
+        joiner: Joiner,
+        on_reaction: Callable[[InboundReaction], None] | None = None,
     ) -> None:
         self._rest = rest
         self._account = account
@@ -47,7 +54,12 @@ class Events:
         self._on_ready = on_ready
         self._on_interaction = on_interaction
         self._on_lost = on_lost
-        self._arrived: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue()
+        self._joiner = joiner
+        self._on_reaction = on_reaction
+        #: The roles that Discord made for us, by guild.
+        self._managed_roles: dict[str, frozenset[PlatformId]] = {}
+        #: Each payload with what is made of it, in wire order.
+        self._arrived: asyncio.Queue[tuple[_Passes, Mapping[str, Any]]] = asyncio.Queue()
 
     def parsers(self) -> Parsers:
         """What each gateway event does.
@@ -57,25 +69,43 @@ class Events:
         """
         return {
             "READY": lambda _raw: self._on_ready(),
-            "MESSAGE_CREATE": self._arrived.put_nowait,
+            "MESSAGE_CREATE": lambda raw: self._arrived.put_nowait((self._pass_message, raw)),
+            **self._reaction_parsers(),
             "INTERACTION_CREATE": self._on_interaction,
             "GUILD_CREATE": self._learn_guild,
             "THREAD_LIST_SYNC": self._learn_guild,
             **dict.fromkeys(_MADE_OR_CHANGED, self._learn),
+            **dict.fromkeys(_THREAD_MADE_OR_CHANGED, self._learn_thread),
             **dict.fromkeys(_DELETED, self._forget),
         }
 
+    def _reaction_parsers(self) -> Parsers:
+        on_reaction = self._on_reaction
+        if on_reaction is None:
+            return {}
+
+        def passes(raw: Mapping[str, Any], facts: PlaceFacts) -> Callable[[], None]:
+            reaction = inbound_reaction(raw, self._account, facts)
+            return lambda: on_reaction(reaction)
+
+        return {"MESSAGE_REACTION_ADD": lambda raw: self._arrived.put_nowait((passes, raw))}
+
     async def pump(self) -> None:
-        """Pass the messages on, one after the other, until cancelled."""
+        """Pass the events on, one after the other, until cancelled."""
         while True:
-            raw = await self._arrived.get()
+            passes, raw = await self._arrived.get()
             try:
-                message = inbound_message(raw, self._account, await self._facts(raw))
+                on = passes(raw, await self._facts(raw))
             except (OpenabError, *MISSHAPEN):
-                log.exception("message_lost", message_id=str(raw.get("id")))
+                log.exception("event_lost", message_id=str(raw.get("id") or raw.get("message_id")))
                 self._on_lost()
             else:
-                self._sink(message)
+                on()
+
+    def _pass_message(self, raw: Mapping[str, Any], facts: PlaceFacts) -> Callable[[], None]:
+        roles = self._managed_roles.get(str(raw.get("guild_id")), frozenset())
+        message = inbound_message(raw, self._account, facts, managed_roles=roles)
+        return lambda: self._sink(message)
 
     async def _facts(self, raw: Mapping[str, Any]) -> PlaceFacts:
         if raw.get("guild_id") is None:
@@ -97,9 +127,16 @@ class Events:
         raise failure or Transient("the channel was not looked up")
 
     def _learn_guild(self, raw: Mapping[str, Any]) -> None:
+        if "roles" in raw:
+            self._managed_roles[str(raw["id"])] = managed_roles_of(raw, self._account)
         for channel in (*raw.get("channels", ()), *raw.get("threads", ())):
             if isinstance(channel, Mapping):
                 self._places.learn(channel)
+        self._joiner.see(raw.get("threads", ()), raw.get("members", ()))
+
+    def _learn_thread(self, raw: Mapping[str, Any]) -> None:
+        self._learn(raw)
+        self._joiner.see((raw,))
 
     def _learn(self, raw: Mapping[str, Any]) -> None:
         self._places.learn(raw)
@@ -108,5 +145,6 @@ class Events:
         self._places.forget(PlatformId(str(raw["id"])))
 
 
-_MADE_OR_CHANGED = ("CHANNEL_CREATE", "CHANNEL_UPDATE", "THREAD_CREATE", "THREAD_UPDATE")
+_MADE_OR_CHANGED = ("CHANNEL_CREATE", "CHANNEL_UPDATE")
+_THREAD_MADE_OR_CHANGED = ("THREAD_CREATE", "THREAD_UPDATE")
 _DELETED = ("CHANNEL_DELETE", "THREAD_DELETE")

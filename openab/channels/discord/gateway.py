@@ -29,13 +29,18 @@ MISSHAPEN = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError
 log = structlog.get_logger()
 
 
-def wanted_intents() -> discord.Intents:
-    """Message content is the only one that must be switched on in the developer portal."""
+def wanted_intents(*, reactions: bool = False) -> discord.Intents:
+    """Message content is the only one that must be switched on in the developer portal.
+
+    Reactions are asked for only where they are input: in a busy guild they are many.
+    """
     intents = discord.Intents.none()
     intents.guilds = True
     intents.guild_messages = True
     intents.dm_messages = True
     intents.message_content = True
+    intents.guild_reactions = reactions
+    intents.dm_reactions = reactions
     return intents
 
 
@@ -52,7 +57,7 @@ class Line(discord.Client):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(
-            intents=wanted_intents(),
+            intents=wanted_intents(reactions="MESSAGE_REACTION_ADD" in parsers),
             max_messages=None,
             member_cache_flags=discord.MemberCacheFlags.none(),
             chunk_guilds_at_startup=False,

@@ -1,12 +1,13 @@
 """Raw Discord payloads, translated to what the domain knows (pure)."""
 
 import re
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from openab.channels.discord.bodies import SUPPRESS_NOTIFICATIONS
 from openab.channels.discord.places import PlaceFacts
+from openab.channels.discord.threads import optional_id
 from openab.domain.ids import AccountId, ChannelName, ConversationRef, PlatformId
 from openab.domain.message import (
     Attachment,
@@ -15,6 +16,7 @@ from openab.domain.message import (
     CommandKind,
     InboundCommand,
     InboundMessage,
+    InboundReaction,
     MessageKind,
 )
 
@@ -29,11 +31,18 @@ _BUTTONS = {"stop": CommandKind.CANCEL, "permit": CommandKind.PERMIT}
 
 
 def inbound_message(
-    raw: Mapping[str, Any], account: AccountId, facts: PlaceFacts, *, from_history: bool = False
+    raw: Mapping[str, Any],
+    account: AccountId,
+    facts: PlaceFacts,
+    *,
+    from_history: bool = False,
+    managed_roles: frozenset[PlatformId] = frozenset(),
 ) -> InboundMessage:
     """One raw message. Raises KeyError, TypeError or ValueError if it has not the shape of one."""
     text: str = raw["content"]
     nonce = raw.get("nonce")
+    # From the text alone: Discord's own list also names the author of what is replied to.
+    users = frozenset(map(PlatformId, _USER.findall(text)))
     return InboundMessage(
         conversation=_conversation(raw["channel_id"], account, facts),
         place=facts.place,
@@ -42,15 +51,48 @@ def inbound_message(
         text=text,
         sent_at=datetime.fromisoformat(raw["timestamp"]),
         kind=_KINDS.get(raw["type"], MessageKind.SYSTEM),
-        # From the text alone: Discord's own list also names the author of what is replied to.
-        mentioned_users=frozenset(map(PlatformId, _USER.findall(text))),
+        mentioned_users=users,
         mentioned_roles=frozenset(map(PlatformId, _ROLE.findall(text))),
+        mentioned_bots=users & _bots_among(raw.get("mentions", ()), account),
+        managed_roles=managed_roles,
         silent=bool(raw.get("flags", 0) & SUPPRESS_NOTIFICATIONS),
         edited=raw.get("edited_timestamp") is not None,
         from_history=from_history,
         nonce=None if nonce is None else str(nonce),
         attachments=tuple(map(_attachment, raw.get("attachments", ()))),
         thread_owner=facts.owner,
+    )
+
+
+def inbound_reaction(
+    raw: Mapping[str, Any], account: AccountId, facts: PlaceFacts
+) -> InboundReaction:
+    """One raw reaction. Raises KeyError, TypeError or ValueError if it has not the shape of one."""
+    emoji = raw["emoji"]
+    # In a direct message Discord names the reacting person's id alone.
+    user = (raw.get("member") or {}).get("user") or {
+        "id": raw["user_id"],
+        "username": str(raw["user_id"]),
+    }
+    return InboundReaction(
+        conversation=_conversation(raw["channel_id"], account, facts),
+        place=facts.place,
+        message_id=PlatformId(str(raw["message_id"])),
+        author=_author(user, raw, account),
+        emoji=str(emoji.get("name") or ""),
+        reacted_at=datetime.now(UTC),
+        is_custom=emoji.get("id") is not None,
+        message_author=optional_id(raw.get("message_author_id")),
+        thread_owner=facts.owner,
+    )
+
+
+def managed_roles_of(guild: Mapping[str, Any], account: AccountId) -> frozenset[PlatformId]:
+    """The roles of a raw guild that Discord made for this bot."""
+    return frozenset(
+        PlatformId(str(role["id"]))
+        for role in guild.get("roles", ())
+        if str((role.get("tags") or {}).get("bot_id")) == account
     )
 
 
@@ -84,6 +126,12 @@ def _asked(raw: Mapping[str, Any]) -> tuple[CommandKind, str] | None:
     name, _, argument = rest.partition(":")
     kind = _BUTTONS.get(name) if owner == "openab" else None
     return None if kind is None else (kind, argument)
+
+
+def _bots_among(mentions: Iterable[Any], account: AccountId) -> frozenset[PlatformId]:
+    """The other bots among the users that Discord names."""
+    bots = (str(user.get("id")) for user in mentions if user.get("bot"))
+    return frozenset(PlatformId(bot) for bot in bots if bot != account)
 
 
 def _conversation(channel_id: Any, account: AccountId, facts: PlaceFacts) -> ConversationRef:

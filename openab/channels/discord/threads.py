@@ -59,6 +59,12 @@ async def unarchive(
     await rest.call(route, json_body={"archived": False}, seconds=seconds, permit=permit)
 
 
+async def join_thread(rest: DiscordRest, thread: PlatformId, seconds: float) -> None:
+    """Become a member; doing it twice is harmless. Raises as the channel port says."""
+    route = Route("PUT", "/channels/{channel_id}/thread-members/@me", channel_id=thread)
+    await rest.call(route, seconds=seconds)
+
+
 async def fetch_channel(rest: DiscordRest, channel: PlatformId, seconds: float) -> Any:
     """The raw channel or thread; raises as the channel port says."""
     found = await rest.call(

@@ -10,6 +10,7 @@ from openab.domain.gates.access import (
     may_join,
     may_press,
     may_use,
+    place_refusal,
 )
 from openab.domain.gates.bot_turns import BotTurns, cap_of, counted, exceeds_cap, warns, warns_as
 from openab.domain.gates.messages import judge
@@ -37,6 +38,7 @@ __all__ = [
     "may_join",
     "may_press",
     "may_use",
+    "place_refusal",
     "plain_emoji",
     "warns",
     "warns_as",

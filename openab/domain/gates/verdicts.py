@@ -25,7 +25,7 @@ class Verdict:
     disposition: Disposition
     reason: str
     command: CommandKind | None = None
-    #: What stands behind the command.
+    #: What stands behind the command's word.
     argument: str = ""
     #: The turn's conversation is a thread that has yet to be opened on the message.
     opens_thread: bool = False

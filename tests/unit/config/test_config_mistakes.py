@@ -194,16 +194,9 @@ def test_what_is_as_it_says_needs_no_word(text: str) -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("discord.allow_user_messages", '"mentions"'),
-        ("discord.allow_bot_messages", '"all"'),
-        ("discord.allow_dm", "true"),
-        ("discord.allowed_role_ids", '["1"]'),
-        ("discord.message_processing_mode", '"per-lane"'),
         ("discord.thread_bindings.idle_hours", "1"),
-        ("pool.on_busy", '"interrupt"'),
         ("workspace.per_thread", '"worktree"'),
         ("workspace.aliases.x", '"~/x"'),
-        ("reactions.mapping.x", '"y"'),
         ("handoff.announce", "true"),
         ("recovery.policy", '"ask"'),
         ("cron.usercron_enabled", "true"),
