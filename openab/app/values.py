@@ -4,11 +4,14 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+import structlog
+from rich.emoji import Emoji
+
 from openab.agents.environment import agent_environment
 from openab.config.models import Config
 from openab.control.settings import Emojis, ReactionSettings, ReplySettings, Settings
 from openab.domain.batching import Batching, DispatchMode, OnBusy
-from openab.domain.gates import BotMode, GatePolicy
+from openab.domain.gates import BotMode, GatePolicy, UserMode, plain_emoji
 from openab.domain.ids import AccountId, ChannelName, ConversationRef, WorkerId
 from openab.ports.agent import AgentSpec
 from openab.presentation.reactions import Emojis as StatusEmojis
@@ -18,6 +21,7 @@ from openab.text.tables import TableStyle
 from openab.text.tools import ToolDisplay
 
 DISCORD = ChannelName("discord")
+log = structlog.get_logger()
 
 
 class Live:
@@ -35,8 +39,13 @@ class Live:
             account=self._account,
             allowed_channels=discord.channels,
             allowed_users=discord.users,
-            bot_mode=BotMode.OFF if discord.allow_bot_messages == "off" else BotMode.MENTIONS,
+            bot_mode=BotMode(discord.allow_bot_messages.value),
             trusted_bots=frozenset(discord.trusted_bot_ids),
+            allow_dm=discord.allow_dm,
+            user_mode=UserMode(discord.allow_user_messages.value),
+            own_roles=frozenset(discord.allowed_role_ids),
+            peer_roles=frozenset(discord.peer_agent_role_ids),
+            max_bot_turns=discord.max_bot_turns,
         )
 
     def operators(self) -> frozenset[str]:
@@ -94,6 +103,7 @@ def settings(live: Live, account: AccountId, worker: WorkerId, proof: str) -> Se
         agent=live.agent,
         mode=live.mode,
         operators=live.operators,
+        reaction_mapping=reaction_mapping(config),
         batching=Batching(
             DispatchMode(config.discord.message_processing_mode.value),
             config.discord.max_buffered_messages,
@@ -113,6 +123,20 @@ def settings(live: Live, account: AccountId, worker: WorkerId, proof: str) -> Se
         call=cluster.call,
         drain=cluster.drain,
     )
+
+
+def reaction_mapping(config: Config) -> Mapping[str, str]:
+    """What people's reactions say, by the emoji itself; a `:shortcode:` is looked up."""
+    mapping = {_emoji(written): text for written, text in config.reactions.mapping.items()}
+    unknown = sorted(name for name in mapping if name.startswith(":"))
+    if unknown:
+        log.warning("reactions_not_understood", names=unknown)
+    return mapping
+
+
+def _emoji(written: str) -> str:
+    # rich knows the names that chat networks give to emoji.
+    return plain_emoji(Emoji.replace(written.strip()))
 
 
 def presentation(live: Live) -> PresentationSettings:

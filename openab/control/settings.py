@@ -1,6 +1,6 @@
 """The few values that the control plane needs; wiring fills them from the configuration."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -70,7 +70,8 @@ class Settings:
     #: (conversation, another bot is in it) → stream | heartbeat | final
     mode: Callable[[ConversationRef, bool], str]
     operators: Callable[[], frozenset[str]] = frozenset
-    own_roles: frozenset[str] = frozenset()
+    #: What people's reactions say: plain emoji → text. Empty: reactions start nothing.
+    reaction_mapping: Mapping[str, str] = field(default_factory=dict)
     batching: Batching = field(default_factory=Batching)
     on_busy: OnBusy = OnBusy.QUEUE
     replies: Callable[[], ReplySettings] = ReplySettings
