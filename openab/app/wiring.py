@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -17,8 +18,9 @@ from openab.control.intake import Intake
 from openab.control.leases import Leases
 from openab.control.services import Counters, Services
 from openab.control.stream_log import StreamLog
-from openab.domain.ids import AccountId, Incarnation, WorkerId
-from openab.domain.message import InboundCommand, InboundMessage
+from openab.domain.gates import GatePolicy, may_join
+from openab.domain.ids import AccountId, Incarnation, PlatformId, WorkerId
+from openab.domain.message import InboundCommand, InboundMessage, InboundReaction
 from openab.observability.metrics import Metrics
 from openab.ports.feed import TurnFeed, TurnOpening
 from openab.ports.signals import Signals
@@ -27,6 +29,9 @@ from openab.storage.engine import Database
 from openab.storage.ids import new_id
 from openab.storage.renewal import LeaseRenewal, Renewal
 from openab.text import notices
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 log = structlog.get_logger()
 
@@ -37,11 +42,16 @@ class Doors:
     def __init__(self) -> None:
         self.intake: Intake | None = None
         self.commands: Commands | None = None
+        self.policy: Callable[[], GatePolicy] | None = None
 
-    def put(self, message: InboundMessage) -> None:
-        """A message came."""
+    def put(self, event: InboundMessage | InboundReaction) -> None:
+        """A message or a reaction came."""
         if self.intake:
-            self.intake.put(message)
+            self.intake.put(event)
+
+    def wants_thread(self, thread: PlatformId, parent: PlatformId | None) -> bool:
+        """Whether we listen in a thread, and so have to be a member of it."""
+        return self.policy is not None and may_join(thread, parent, self.policy())
 
     async def answer(self, command: InboundCommand) -> str:
         """A command came; the answer goes to its author alone."""
@@ -138,6 +148,7 @@ def wire(
         dispatcher.writer, presentation(live), reaction=dispatcher.wish_reaction
     )
     courtesies = Courtesies(client.channel, told.call, is_on=told.reactions.enabled)
+    doors.policy = live.policy
     doors.intake = Intake(
         database, told, dispatcher.wake, courtesies.refuse, signals, services.counters.inbox
     )
