@@ -198,6 +198,8 @@ class Broker:
                 await stopping.wait()
                 log.info("stopping", running_turns=parts.dispatcher.running_turns)
                 await asyncio.wait({dispatcher, client})
+                # What the gateway gave us before it was closed is not given again.
+                await parts.intake.drained(_STOP_SECONDS)
                 for task in background:
                     task.cancel()
         finally:

@@ -19,6 +19,7 @@ from openab.domain.agent_events import (
     HostNotice,
     PermissionAsked,
     PermissionSettled,
+    Position,
     PromptEnded,
     UsageChanged,
 )
@@ -108,6 +109,9 @@ class AgentRun:
             await self._services.agents.close(self._name)
         except Rejected as error:
             log.info("agent_not_closed", turn_id=self._turn.id, told=str(error))
+        # Whoever ends the turn does so by the rows; nobody reads its events any more.
+        unread = Position(self._services.agents.incarnation, 0)
+        await self._services.agents.ack(self._turn.id, unread, outcome=True)
 
     async def _work(self, record: StreamRecord, feed: TurnFeed) -> PromptEnded:
         services, turn = self._services, self._turn

@@ -60,7 +60,19 @@ class Intake:
             while not self._queue.empty() and len(batch) < _BATCH:
                 batch.append(self._queue.get_nowait())
             await self._commit_whatever_happens(batch)
+            for _ in batch:
+                self._queue.task_done()
             self._signals.tell("intake_committed")
+
+    async def drained(self, seconds: float) -> bool:
+        """Wait until everything that was put is committed; False: that took longer than `seconds`."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._queue.join()
+        except TimeoutError:
+            log.warning("intake_not_drained", events=self._queue.qsize())
+            return False
+        return True
 
     async def _commit_whatever_happens(self, batch: list[Event]) -> None:
         attempt = 0

@@ -53,6 +53,7 @@ async def finish(
     """
     outcome = outcome_of(run)
     final = await _owe_final(tx, settings, where, turn, run)
+    await _log_troubles(tx, turn, run)
     now = await tx.now()
     await turns.record(
         tx,
@@ -66,6 +67,20 @@ async def finish(
     )
     await turns.log(tx, turn.id, "answer_owed", {"parts": len(final.parts)})
     await streams.forget_text(tx, turn.id)
+
+
+def trouble(failure: AgentFailure) -> str:
+    """The log's word for what went wrong with the agent."""
+    is_late = failure.kind is FailureKind.HARD_TIMEOUT
+    return "turn_timed_out" if is_late else "agent_failed"
+
+
+async def _log_troubles(tx: Transaction, turn: Turn, run: Run) -> None:
+    if run.shown.placeholder_lost:
+        await turns.log(tx, turn.id, "presentation_failed")
+    failure = run.end.failure if run.end else None
+    if failure:
+        await turns.log(tx, turn.id, trouble(failure), {"kind": failure.kind.value})
 
 
 async def _owe_final(

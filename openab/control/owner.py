@@ -259,7 +259,7 @@ class ConversationOwner:
             await end_interrupted(self._services.database, self._services.settings, self._ownership)
         elif turn.cancel_requested_at:
             runner.cancel()
-        elif runner.is_placeholder_old:
+        elif runner.needs_placeholder:
             await runner.renew_placeholder()
 
     async def _may_start(self, turn: Turn, now: datetime) -> bool:

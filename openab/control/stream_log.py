@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
+from functools import partial
 
 import structlog
 
@@ -12,6 +13,7 @@ from openab.domain.ids import TurnId
 from openab.ports.agent import Agents
 from openab.ports.signals import Signals
 from openab.storage import conversations, streams
+from openab.storage import turns as turn_rows
 from openab.storage.conversations import Ownership
 from openab.storage.engine import Database, Transaction
 from openab.storage.streams import Progress, Segment
@@ -19,6 +21,8 @@ from openab.text.answer import AnswerFold
 from openab.text.tools import ToolCall, ToolFold
 
 log = structlog.get_logger()
+#: How often a turn that goes on says so in its log.
+_PROGRESS_EVERY = timedelta(seconds=60)
 
 
 class StreamRecord:
@@ -32,6 +36,8 @@ class StreamRecord:
         self.answer = AnswerFold()
         self.phase = "starting"
         self.position: Position | None = None
+        #: When its log was last told how far it is, by the database's clock.
+        self.told_at: datetime | None = None
         self._raw: list[str] = []
         self._tools = ToolFold()
         self._segments: list[Segment] = []
@@ -100,6 +106,17 @@ def _written(call: ToolCall) -> dict[str, object]:
     }
 
 
+async def _log_progress(tx: Transaction, kept: Sequence[StreamRecord]) -> None:
+    now = await tx.now() if kept else None
+    for record in kept:
+        if record.told_at and now and now - record.told_at >= _PROGRESS_EVERY:
+            told = {"characters": len(record.raw), "tools": len(record.tools)}
+            await turn_rows.log(tx, record.turn, "turn_progress", told)
+            tx.after_commit(partial(log.info, "turn_progress", turn_id=record.turn, **told))
+            record.told_at = None
+        record.told_at = record.told_at or now
+
+
 class StreamLog:
     """The one committer of streams in this process."""
 
@@ -155,6 +172,7 @@ class StreamLog:
             ours = await conversations.locked_of(tx, [record.ownership for record in dirty])
             kept = [record for record in dirty if record.ownership.conversation in ours]
             await self._write(tx, kept, steps)
+            await _log_progress(tx, kept)
         for record in dirty:
             if record not in kept:
                 record.on_lost()

@@ -8,7 +8,7 @@ import structlog
 from openab.control.agent_run import AgentRun
 from openab.control.answers import delivered_answer
 from openab.control.bodies import first_placeholder, later_placeholder
-from openab.control.outcome import Run, finish
+from openab.control.outcome import Run, finish, trouble
 from openab.control.persist import persist
 from openab.control.reception import owe_placeholder
 from openab.control.retire import last_version, placeholders_of
@@ -28,6 +28,14 @@ from openab.storage.sessions import Session
 from openab.storage.turns import Turn
 
 log = structlog.get_logger()
+#: How often in one turn a live message that was deleted or refused is made anew.
+_MOST_REPLACED = 3
+#: The words of the turn's own log.
+_ENDED = {
+    "completed": "turn_completed",
+    "failed": "turn_failed",
+    "cancelled": "turn_cancelled",
+}
 
 
 class TurnRunner:
@@ -55,6 +63,8 @@ class TurnRunner:
         self._feed: TurnFeed | None = None
         self._placeholder: PlatformId | None = None
         self._placeholder_at: float | None = None
+        self._is_placeholder_lost = False
+        self._replaced = 0
         #: How much of the turn is shown; decided when it is claimed.
         self._mode = "final"
 
@@ -71,23 +81,33 @@ class TurnRunner:
             self._feed.placeholder(message_id)
 
     @property
-    def is_placeholder_old(self) -> bool:
-        """Whether Discord is soon going to limit edits of the live message."""
+    def needs_placeholder(self) -> bool:
+        """Whether the live message is lost, or the network is soon going to limit edits of it."""
+        if self._is_placeholder_lost and self._replaced < _MOST_REPLACED:
+            return True
         at, limit = self._placeholder_at, self._services.settings.placeholder_age
         return at is not None and self._services.clock() - at >= limit.total_seconds()
 
     async def renew_placeholder(self) -> None:
         """Owe another live message; when it is on the network, the old one is retired."""
-        # Also when nothing comes of it: then it is tried again an age later.
-        self._placeholder_at = self._services.clock()
         async with self._services.database.transaction() as tx:
             where = await conversations.lock(tx, self._ownership)
             turn = await _reread(tx, self._turn)
             if turn.state is TurnState.RUNNING:
                 version = 1 + await last_version(tx, turn)
+                if self._is_placeholder_lost:
+                    await turns.log(tx, turn.id, "presentation_failed", {"version": version - 1})
                 body = later_placeholder(turn.id)
                 await owe_placeholder(tx, self._services.settings, turn.id, where, body, version)
+        # Also when nothing comes of it: then it is tried again an age later.
+        self._placeholder_at = self._services.clock()
+        self._replaced += self._is_placeholder_lost
+        self._is_placeholder_lost = False
         self._services.signals.tell("placeholder_renewed")
+
+    def _lose_placeholder(self) -> None:
+        self._is_placeholder_lost = True
+        self._wake()
 
     def cancel(self) -> None:
         """Somebody wants the turn to stop; twice is harmless."""
@@ -111,7 +131,10 @@ class TurnRunner:
         prompt_end = await self._follow(session)
         seconds = self._services.clock() - started
         self._services.counters.turn_ended(prompt_end.kind.value, seconds)
-        log.info("turn_ended", turn_id=self._turn.id, kind=prompt_end.kind.value, seconds=seconds)
+        if prompt_end.failure:
+            word, kind = trouble(prompt_end.failure), prompt_end.failure.kind.value
+            log.warning(word, turn_id=self._turn.id, kind=kind)
+        log.info(_ENDED[prompt_end.kind.value], turn_id=self._turn.id, seconds=seconds)
 
     async def _follow(self, session: Session) -> PromptEnded:
         record = self._services.stream_log.open(self._turn.id, self._ownership, self._on_lost)
@@ -177,6 +200,7 @@ class TurnRunner:
                 conversation=self._where.ref,
                 trigger=self._turn.trigger,
                 agent_name=session.agent,
+                on_lost=self._lose_placeholder,
                 mode=self._mode,
             )
         )
@@ -235,6 +259,7 @@ class TurnRunner:
     async def _abandon(self, agent: AgentRun, record: StreamRecord, feed: TurnFeed) -> None:
         """The lease or the process ends: show nothing more, and stop the agent that nobody follows."""
         await feed.close(0)
+        await self._services.stream_log.flush()
         await self._services.stream_log.close(record)
         await agent.close()
 

@@ -178,7 +178,10 @@ class Agents(Protocol):
         ...
 
     async def ack(self, turn: TurnId, position: Position, *, outcome: bool = False) -> None:
-        """Everything up to `position` is stored; with `outcome` the turn's journal may be forgotten."""
+        """Everything up to `position` is stored; with `outcome` the turn's journal may be forgotten.
+
+        A journal that has not ended may be forgotten when it has.
+        """
         ...
 
     async def cancel(self, session: AgentSession, turn: TurnId) -> None:

@@ -5,6 +5,7 @@ would still be answered. None of the methods raises and none of them waits for t
 `close`, which ends the showing and waits at most its deadline for the call in flight.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -26,6 +27,10 @@ class Phase(StrEnum):
     UNREACHABLE = "unreachable"
 
 
+def _unheard() -> None:
+    """Nobody wants to know."""
+
+
 @dataclass(frozen=True, slots=True)
 class TurnOpening:
     """What a feed knows of a turn from its start."""
@@ -39,6 +44,8 @@ class TurnOpening:
     mode: str = "stream"
     #: Seconds the turn has run already (a recovered one).
     elapsed_seconds: float = 0.0
+    #: Told when the placeholder cannot be edited any more (gone, too old, refused); never waits.
+    on_lost: Callable[[], None] = _unheard
 
 
 @dataclass(frozen=True, slots=True)

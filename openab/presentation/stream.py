@@ -227,6 +227,7 @@ class Stream:
         if outcome is EditOutcome.LOST:
             self._is_lost = True
             log.warning("presentation_failed", turn_id=self._opening.turn, outcome=outcome.value)
+            self._opening.on_lost()
 
     def _body(self) -> MessageBody:
         text = live_text(

@@ -10,17 +10,20 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from structlog.testing import capture_logs
 
 from openab.control import commands, outcome, owner, persist
 from openab.control.outbox import Outbox
 from openab.control.owner import ConversationOwner
+from openab.domain.agent_events import AgentFailure, FailureKind
 from openab.domain.delivery import DeliveryKind, Purpose
 from openab.domain.errors import IllegalTransition
 from openab.domain.gates import BotMode, GatePolicy
 from openab.domain.ids import ConversationId, TurnId
 from openab.domain.message import AuthorKind, InboundMessage
 from openab.domain.turn import Outcome, TurnState
-from openab.ports.agent import StaleEpoch
+from openab.ports.agent import AgentRefused, StaleEpoch
+from openab.ports.feed import Shown
 from openab.ports.tasks import spawn
 from openab.storage import accounts, conversations, schema, sessions, turns
 from openab.storage.conversations import Conversation, Ownership
@@ -415,3 +418,117 @@ class TestARefusedRow:
             _, good = await self.both(stage)
         assert not left
         assert good.state is TurnState.DONE
+
+
+class TestALostPlaceholder:
+    async def test_is_made_anew_a_few_times(self, database: Database) -> None:
+        async with on_stage(database) as stage:
+            message = stage.say("[[hang]]")
+            await stage.let_it_be_seen()
+            (feed,) = stage.feeds.opened
+            for count in range(2, 5):
+                feed.opening.on_lost()
+
+                async def is_there(count: int = count) -> bool:
+                    return len(feed.placeholders) == count
+
+                await stage.until(is_there)
+            feed.opening.on_lost()
+            await stage.press(message.message_id)
+            turn = await stage.settled(message)
+            log = await stage.log_of(turn.id)
+        assert len(feed.placeholders) == 4
+        assert log.count("presentation_failed") == 3
+
+    async def test_is_still_owed_when_the_commit_failed(self, database: Database) -> None:
+        async with on_stage(database) as stage:
+            stage.say("[[hang]]")
+            await stage.let_it_be_seen()
+            runner, real, failures = owner_of(stage)._runner, turns.log, 1
+            assert runner is not None
+
+            async def log(tx: Transaction, turn: TurnId, event: str, detail: Any = None) -> None:
+                nonlocal failures
+                if event == "presentation_failed" and failures:
+                    failures -= 1
+                    raise DatabaseUnavailable("away")
+                await real(tx, turn, event, detail)
+
+            turns.log = log
+            try:
+                stage.feeds.opened[0].opening.on_lost()
+
+                async def is_there() -> bool:
+                    return len(stage.feeds.opened[0].placeholders) == 2
+
+                await stage.until(is_there)
+            finally:
+                turns.log = real
+        assert not failures
+
+
+class TestAnOrderlyEnd:
+    async def test_waits_for_what_the_gateway_gave(self, database: Database) -> None:
+        async with on_stage(database) as stage:
+            said = [stage.say(f"[[say={n}]]") for n in range(5)]
+            assert await stage.intake.drained(10)
+            assert all([await stage.turn_of(message) for message in said])
+
+    async def test_does_not_wait_for_ever(self, database: Database) -> None:
+        stage = Stage(database, some_settings())
+        stage.say("nobody consumes")
+        assert not await stage.intake.drained(0.01)
+
+    async def test_keeps_what_the_agent_said_last(self, database: Database) -> None:
+        first = Stage(database, some_settings(commit_every=timedelta(hours=1)))
+        await first.start()
+        message = first.say("[[say=its last words]] [[hang]]")
+        await first.let_it_be_seen()
+
+        async def is_heard() -> bool:
+            return bool(first.feeds.opened[0].events)
+
+        await first.until(is_heard)
+        await first.stop()
+        async with on_stage(database, channel=first.channel) as stage:
+            turn = await stage.settled(message)
+        assert turn.raw == "its last words"
+        # Nobody reads the events of a turn that was left.
+        assert not first.agents._turns
+
+
+class TestTheLog:
+    async def test_of_a_turn_names_its_progress_once_a_minute(self, database: Database) -> None:
+        clock = Offset(database)
+        async with on_stage(database) as stage:
+            stage.agents.may_end.clear()
+            message = stage.say("[[words=3]] [[wait=0.3]] [[words=300]] [[wait=0.3]] [[words=2]]")
+            await stage.signals.wait("streams_committed")
+            clock.pass_by(61)
+
+            async def is_told() -> bool:
+                turn = await stage.turn_of(message)
+                return bool(turn and "turn_progress" in await stage.log_of(turn.id))
+
+            await stage.until(is_told)
+            stage.agents.may_end.set()
+            turn = await stage.settled(message)
+            log = await stage.log_of(turn.id)
+        assert log.count("turn_progress") == 1
+        assert log.index("turn_progress") < log.index("turn_completed")
+
+    @pytest.mark.parametrize(
+        ("kind", "word"),
+        [(FailureKind.HARD_TIMEOUT, "turn_timed_out"), (FailureKind.EXITED, "agent_failed")],
+    )
+    async def test_of_a_failed_turn_says_why(
+        self, database: Database, kind: FailureKind, word: str
+    ) -> None:
+        async with on_stage(database) as stage:
+            stage.feeds.leaves = Shown(placeholder_lost=True)
+            stage.agents.refuse_open = AgentRefused(AgentFailure(kind, "it did not work"))
+            with capture_logs() as told:
+                turn = await stage.settled(stage.say("hi"))
+            log = await stage.log_of(turn.id)
+        assert {word, "presentation_failed", "turn_failed"} <= set(log)
+        assert {word, "turn_failed"} <= {line["event"] for line in told}

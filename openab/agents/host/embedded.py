@@ -40,6 +40,8 @@ log = structlog.get_logger()
 
 #: Prompts of one session that are remembered after their turns were forgotten.
 _REMEMBERED = 256
+#: Sessions whose epochs are remembered though no process of theirs is open.
+_KNOWN_SESSIONS = 1024
 
 
 class _Entry:
@@ -50,6 +52,11 @@ class _Entry:
         self.opening = asyncio.Lock()
         self.session: AcpSession | None = None
         self.given: OrderedDict[tuple[TurnId, int, int], None] = OrderedDict()
+
+    @property
+    def is_idle(self) -> bool:
+        """No process is open, and none is being opened."""
+        return self.session is None and not self.opening.locked()
 
     def give(self, step: tuple[TurnId, int, int]) -> bool:
         """Note a prompt; False if it was noted before."""
@@ -165,8 +172,19 @@ class EmbeddedAgents:
     async def ack(self, turn: TurnId, position: Position, *, outcome: bool = False) -> None:
         """See the port; a position of another incarnation says nothing here."""
         journal = self._journals.get(turn)
-        if outcome and journal and journal.ended and position.incarnation == self._incarnation:
-            del self._journals[turn]
+        if outcome and journal and position.incarnation == self._incarnation:
+            journal.is_unwanted = True
+            self._forget()
+
+    def _forget(self) -> None:
+        """Journals that nobody reads, and the oldest of the many sessions that are not open."""
+        for turn, journal in list(self._journals.items()):
+            if journal.is_unwanted and journal.ended:
+                del self._journals[turn]
+        surplus = len(self._entries) - _KNOWN_SESSIONS
+        idle = [name for name, entry in self._entries.items() if entry.is_idle]
+        for name in idle[: max(0, surplus)]:
+            del self._entries[name]
 
     async def cancel(self, session: AgentSession, turn: TurnId) -> None:
         """See the port."""
@@ -236,9 +254,13 @@ class EmbeddedAgents:
 
     def _command(self, session: AgentSession) -> _Entry:
         """The session's entry, if the caller may command it; its epoch is the newest from now on."""
-        entry = self._entries.setdefault(_name(session), _Entry())
+        name = _name(session)
+        entry = self._entries.get(name) or _Entry()
         self._check(entry, session)
         entry.epoch = session.epoch
+        # At the end: those before it were not commanded for longer.
+        self._entries.pop(name, None)
+        self._entries[name] = entry
         return entry
 
     def _check(self, entry: _Entry, session: AgentSession) -> None:

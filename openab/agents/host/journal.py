@@ -55,6 +55,8 @@ class Journal:
         self._news = asyncio.Event()
         self._closed = False
         self.ended = True
+        #: Nobody is going to read it any more.
+        self.is_unwanted = False
 
     def begin(self) -> None:
         """Another step of the turn runs: its end will be another end event."""

@@ -124,6 +124,7 @@ class Stage:
     edit_interval: float = INTERVAL
     writer: RecordingWriter = field(default_factory=RecordingWriter)
     reactions: list[tuple[float, str]] = field(default_factory=list)
+    lost: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         settings = PresentationSettings(edit_interval=self.edit_interval, heartbeat=HEARTBEAT)
@@ -136,8 +137,9 @@ class Stage:
 
     def open(self, turn: str = "t1", placeholder: str | None = "500") -> Stream:
         trigger = MessageRef(PlatformId("100"), PlatformId("99"))
+        on_lost = lambda: self.lost.append(now())  # noqa: E731 - a listener
         stream = self.streams.open(
-            TurnOpening(TurnId(turn), THREAD, trigger, "Sol", mode=self.mode)
+            TurnOpening(TurnId(turn), THREAD, trigger, "Sol", mode=self.mode, on_lost=on_lost)
         )
         stream.phase(Phase.WORKING)
         if placeholder:
@@ -348,7 +350,7 @@ def test_a_lost_placeholder_is_told_and_left_alone_until_there_is_another() -> N
         stream = stage.open()
         stream.event(TextDelta("hello"))
         await until(100)
-        assert len(stage.writer.edits) == 1
+        assert len(stage.writer.edits) == len(stage.lost) == 1
         stream.placeholder(PlatformId("501"))
         await until(103)
         assert stage.writer.edits[-1].ref.message_id == "501"
