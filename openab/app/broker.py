@@ -214,6 +214,7 @@ class Broker:
             "intake": parts.intake.run(),
             "stream log": parts.stream_log.run(),
             "courtesies": parts.courtesies.run(),
+            "session endings": parts.endings.run(),
             "reloading": self._reloading.run(),
             "agent check": self._check_agent(parts),
             "commands": self._register(parts, identity),

@@ -17,10 +17,12 @@ from openab.control.dispatcher import Dispatcher
 from openab.control.intake import Intake
 from openab.control.leases import Leases
 from openab.control.services import Counters, Services
+from openab.control.session_endings import SessionEndings
 from openab.control.stream_log import StreamLog
 from openab.domain.gates import GatePolicy, may_join
 from openab.domain.ids import AccountId, Incarnation, PlatformId, WorkerId
 from openab.domain.message import InboundCommand, InboundMessage, InboundReaction
+from openab.domain.outbound import CommandAnswer
 from openab.observability.metrics import Metrics
 from openab.ports.feed import TurnFeed, TurnOpening
 from openab.ports.signals import Signals
@@ -53,10 +55,10 @@ class Doors:
         """Whether we listen in a thread, and so have to be a member of it."""
         return self.policy is not None and may_join(thread, parent, self.policy())
 
-    async def answer(self, command: InboundCommand) -> str:
+    async def answer(self, command: InboundCommand) -> CommandAnswer:
         """A command came; the answer goes to its author alone."""
         if self.commands is None:
-            return notices.not_ready()
+            return CommandAnswer(notices.not_ready())
         return await self.commands.answer(command)
 
 
@@ -71,6 +73,7 @@ class Parts:
     intake: Intake
     stream_log: StreamLog
     courtesies: Courtesies
+    endings: SessionEndings
     renewal: LeaseRenewal
     streams: Streams
     live: Live
@@ -152,7 +155,10 @@ def wire(
     doors.intake = Intake(
         database, told, dispatcher.wake, courtesies.refuse, signals, services.counters.inbox
     )
-    doors.commands = Commands(database, told, dispatcher.wake, dispatcher.answer_permission)
+    endings = SessionEndings(services)
+    doors.commands = Commands(
+        database, told, dispatcher.wake, agents, dispatcher.answer_permission, endings.wake
+    )
     return Parts(
         database=database,
         client=client,
@@ -161,6 +167,7 @@ def wire(
         intake=doors.intake,
         stream_log=stream_log,
         courtesies=courtesies,
+        endings=endings,
         renewal=renewal,
         streams=feeds.streams,
         live=live,

@@ -68,6 +68,7 @@ class AgentRun:
         )
         self._questions = Questions(services, ownership, turn)
         self._options = SessionOptions(services, ownership, turn, session)
+        self._chosen = session.chosen
         #: Told in front of the answer.
         self.preface = ""
 
@@ -123,7 +124,7 @@ class AgentRun:
             # The session was reset after this turn was claimed: nobody wants this agent any more.
             await self.close()
             return PromptEnded(EndKind.CANCELLED)
-        await self._options.apply(self._name, opened)
+        await self._options.apply(self._name, opened, self._chosen)
         blocks = content(turn.batch, preamble)
         incarnation = services.agents.incarnation
         prompt = Prompt(turn.id, turn.attempt, turn.step, incarnation, blocks)
@@ -156,8 +157,10 @@ class AgentRun:
         session = self._session
         async with self._services.database.transaction() as tx:
             await conversations.lock(tx, self._ownership)
-            if not await sessions.remember_agent(tx, session, opened.acp_session_id):
+            kept = await sessions.remember_agent(tx, session, opened.acp_session_id)
+            if kept is None:
                 return None
+            self._chosen = kept.chosen
             detail = {"by": opened.by.value, "replayed": opened.replayed}
             await turns.log(tx, self._turn.id, "session_opened", detail)
             entries = (

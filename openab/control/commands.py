@@ -1,33 +1,32 @@
-"""What people ask of the broker itself: only the requester of a turn, or an operator, may cancel it."""
+"""What people ask of the broker itself: slash commands, buttons and menus, with the same allow-lists."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 
 import structlog
 
-from openab.control.retire import retire_queued
+from openab.control.commands_cancel import cancel, cancel_all, reset
+from openab.control.commands_options import WANTED, SessionChoices
+from openab.control.commands_reports import SESSIONS, session_list, usage
 from openab.control.settings import Settings
-from openab.domain.delivery import DeliveryKind, Purpose
 from openab.domain.errors import Transient, Unknown
-from openab.domain.gates import Disposition, may_use
-from openab.domain.ids import ConversationId, PlatformId, TurnId
-from openab.domain.message import Author, CommandKind, InboundCommand, Place
-from openab.domain.outbound import presentation_body
-from openab.domain.turn import CancelledQueued, TurnState
-from openab.storage import conversations, deliveries, inbox, turns
+from openab.domain.gates import Disposition, may_press
+from openab.domain.ids import ConversationId, TurnId
+from openab.domain.message import CommandKind, InboundCommand
+from openab.domain.outbound import CommandAnswer
+from openab.ports.agent import Agents
+from openab.storage import conversations, inbox, turns
 from openab.storage.conversations import Conversation
-from openab.storage.deliveries import Owed
 from openab.storage.engine import Database, Transaction
 from openab.storage.inbox import Entry
-from openab.storage.turns import Turn
-from openab.text import notices
+from openab.text import menus, notices, replies
 
 log = structlog.get_logger()
 #: Whoever asks is told within three seconds, or the network tells them that we did not answer.
 _DATABASE_SECONDS = 2.0
 _RETRY_SECONDS = 0.1
-
-
+#: What changes something here and now, without asking an agent.
+_CHANGES = frozenset({CommandKind.CANCEL, CommandKind.CANCEL_ALL, CommandKind.RESET})
 #: (turn, number of the question, number of the option) → whether it was still open.
 Permit = Callable[[TurnId, int, int], Awaitable[bool]]
 
@@ -35,6 +34,10 @@ Permit = Callable[[TurnId, int, int], Awaitable[bool]]
 async def _nobody_asks(_turn: TurnId, _question: int, _option: int) -> bool:
     """Where no agent runs."""
     return False
+
+
+def _nobody_waits() -> None:
+    """Where no agent runs."""
 
 
 def _question(argument: str) -> tuple[TurnId, int, int] | None:
@@ -47,22 +50,29 @@ def _question(argument: str) -> tuple[TurnId, int, int] | None:
 
 
 class Commands:
-    """Answers slash commands and buttons; a repeated interaction is answered again and does nothing."""
+    """Answers slash commands, buttons and menus; a repeated interaction does nothing a second time."""
 
     def __init__(
         self,
         database: Database,
         settings: Settings,
         wake: Callable[[ConversationId], None],
+        agents: Agents,
         permit: Permit = _nobody_asks,
+        on_reset: Callable[[], None] = _nobody_waits,
     ) -> None:
-        """`permit` passes (turn, question, option) to the agent that waits; False: it waits no more."""
+        """`permit` passes (turn, question, option) to the agent that waits; False: it waits no more.
+
+        `on_reset` hints that an agent has to be ended.
+        """
         self._database = database
         self._settings = settings
         self._wake = wake
         self._permit = permit
+        self._on_reset = on_reset
+        self._choices = SessionChoices(database, settings, agents)
 
-    async def answer(self, command: InboundCommand) -> str:
+    async def answer(self, command: InboundCommand) -> CommandAnswer:
         """Do it, and return what the person is told (only they see it).
 
         A database that is away for a moment is asked again: doing it twice is harmless.
@@ -78,24 +88,62 @@ class Commands:
                 log.warning("command_waits_for_database", error=str(error))
                 await asyncio.sleep(_RETRY_SECONDS)
 
-    async def _answer(self, command: InboundCommand) -> str:
+    async def _answer(self, command: InboundCommand) -> CommandAnswer:
         refusal = self._refusal(command)
         if refusal:
             log.info("command_refused", reason=refusal, interaction_id=command.interaction_id)
-            return notices.not_allowed_here()
+            return CommandAnswer(notices.not_allowed_here())
         if command.kind is CommandKind.PERMIT:
-            return await self._answer_permission(command)
+            return CommandAnswer(await self._answer_permission(command))
+        if command.kind in _CHANGES:
+            return CommandAnswer(await self._change(command))
+        return await self._look(command)
+
+    async def _change(self, command: InboundCommand) -> str:
+        """Cancel or reset, in the one transaction that also notes the command."""
         async with self._database.transaction() as tx:
             here = await conversations.find(tx, command.conversation)
             if here is None:
-                return notices.nothing_to_cancel()
+                is_reset = command.kind is CommandKind.RESET
+                return replies.nothing_to_reset() if is_reset else notices.nothing_to_cancel()
             if not await self._note(tx, command):
                 # What ran then may have ended, and something else may run now.
-                return notices.cancelling(command.author.display_name)
-            text = await cancel(tx, self._settings, here, command.author, command.argument or None)
+                is_cancel = command.kind is CommandKind.CANCEL
+                name = command.author.display_name
+                return notices.cancelling(name) if is_cancel else replies.done_before()
+            text = await self._changed(tx, here, command)
             tx.after_commit(lambda: self._wake(here.id))
+            tx.after_commit(self._on_reset)
         log.info("command_answered", command=command.kind)
         return text
+
+    async def _changed(self, tx: Transaction, here: Conversation, command: InboundCommand) -> str:
+        settings, author = self._settings, command.author
+        if command.kind is CommandKind.CANCEL_ALL:
+            return await cancel_all(tx, settings, here, author)
+        if command.kind is CommandKind.RESET:
+            return await reset(tx, settings, here, author)
+        return await cancel(tx, settings, here, author, command.argument or None)
+
+    async def _look(self, command: InboundCommand) -> CommandAnswer:
+        """What only asks, and what an agent has to be asked for."""
+        async with self._database.transaction() as tx:
+            await self._note(tx, command)
+        turned = menus.page_of(command.argument) if command.kind is CommandKind.PAGE else None
+        if command.kind in WANTED:
+            return await self._choices.menu(command)
+        if command.kind is CommandKind.CHOOSE:
+            return await self._choices.pick(command)
+        if turned and turned[0] != SESSIONS:
+            return await self._choices.page(command, *turned)
+        async with self._database.read() as tx:
+            here = await conversations.find(tx, command.conversation)
+            if command.kind is CommandKind.USAGE:
+                return await usage(tx, here)
+            if command.kind is CommandKind.SESSIONS or turned:
+                page = turned[1] if turned else 0
+                return await session_list(tx, self._settings, here, page)
+        return CommandAnswer(replies.not_in_use())
 
     async def _answer_permission(self, command: InboundCommand) -> str:
         asked = _question(command.argument)
@@ -113,13 +161,9 @@ class Commands:
 
     def _refusal(self, command: InboundCommand) -> str | None:
         ref = command.conversation
+        parent, place = ref.parent_conversation_id, command.place
         policy = self._settings.policy()
-        if command.place is Place.DM and not policy.allow_dm:
-            return "dm_off"
-        parent = ref.parent_conversation_id if command.place is Place.THREAD else None
-        reason = may_use(command.author.id, ref.conversation_id, parent, policy)
-        is_dm_channel = command.place is Place.DM and reason == "channel_not_allowed"
-        return None if is_dm_channel else reason
+        return may_press(command.author, place, ref.conversation_id, parent, policy)
 
     async def _note(self, tx: Transaction, command: InboundCommand) -> bool:
         return await inbox.add(
@@ -134,60 +178,3 @@ class Commands:
                 reason=command.kind.value,
             ),
         )
-
-
-async def cancel_by_text(
-    tx: Transaction, settings: Settings, here: Conversation, author: Author, message: PlatformId
-) -> None:
-    """The text twin: its answer is a notice, unless the cancelled turn itself will tell."""
-    text = await cancel(tx, settings, here, author, None)
-    if text in {
-        notices.cancelling(author.display_name),
-        notices.cancelled_before_start(author.display_name),
-    }:
-        return
-    await deliveries.owe(
-        tx,
-        Owed(
-            account=settings.account,
-            conversation=here.id,
-            key=f"command:{settings.account}:{message}:v1",
-            kind=DeliveryKind.CREATE,
-            purpose=Purpose.NOTICE,
-            body=presentation_body(text),
-            seq=await conversations.take_seq(tx, here.id),
-        ),
-    )
-
-
-async def cancel(
-    tx: Transaction, settings: Settings, here: Conversation, author: Author, wanted: str | None
-) -> str:
-    """Cancel one turn here: the wanted one, else the next of the author's own, else the running one.
-
-    Doing it twice changes nothing more. Returns what the author is told.
-    """
-    await conversations.hold(tx, here.id)
-    turn = _choose(await turns.open_of(tx, here.id), author, wanted)
-    if turn is None:
-        return notices.nothing_to_cancel()
-    if not turn.is_asked_by(author.id) and author.id not in settings.operators():
-        return notices.not_yours_to_cancel(turn.requester_name)
-    if not await turns.request_cancel(tx, turn.id, author.display_name):
-        return notices.cancelling(author.display_name)
-    # The request has locked the row: only now it is certain whether it had been claimed meanwhile.
-    known = await turns.get(tx, turn.id)
-    if known is None or known.state is not TurnState.QUEUED:
-        return notices.cancelling(author.display_name)
-    await turns.record(tx, known, CancelledQueued(), settled_at=await tx.now())
-    await retire_queued(tx, settings, known, author.display_name)
-    return notices.cancelled_before_start(author.display_name)
-
-
-def _choose(open_turns: list[Turn], author: Author, wanted: str | None) -> Turn | None:
-    if wanted:
-        return next((turn for turn in open_turns if turn.id == wanted), None)
-    running = [turn for turn in open_turns if turn.state is TurnState.RUNNING]
-    own = [turn for turn in open_turns if turn.is_asked_by(author.id)]
-    # A running turn comes before the queued ones in both.
-    return next(iter(own + running + open_turns), None)

@@ -1,5 +1,7 @@
 """Before each prompt the agent is set to what people have chosen; what it refuses is told and forgotten."""
 
+from collections.abc import Mapping
+
 import structlog
 
 from openab.control.persist import persist
@@ -29,14 +31,11 @@ class SessionOptions:
         self._key = session.key
         self._known = session.options
 
-    async def apply(self, name: AgentSession, opened: Opened) -> None:
+    async def apply(self, name: AgentSession, opened: Opened, chosen: Mapping[str, Chosen]) -> None:
         """Set what is due: everything in an agent that was started, else what is new to it.
 
         Raises what the port raises, but for a refusal.
         """
-        async with self._services.database.read() as tx:
-            session = await sessions.get(tx, self._key)
-        chosen = session.chosen if session else {}
         refused: dict[str, str] = {}
         done: dict[str, Chosen] = {}
         for option_id, wish in chosen.items():

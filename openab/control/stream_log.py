@@ -7,15 +7,16 @@ from functools import partial
 
 import structlog
 
-from openab.domain.agent_events import Numbered, Position, TextDelta
+from openab.domain.agent_events import Numbered, Position, TextDelta, UsageChanged
 from openab.domain.errors import OpenabError, Transient, Unknown
 from openab.domain.ids import TurnId
 from openab.ports.agent import Agents
 from openab.ports.signals import Signals
-from openab.storage import conversations, streams
+from openab.storage import conversations, sessions, streams
 from openab.storage import turns as turn_rows
 from openab.storage.conversations import Ownership
 from openab.storage.engine import Database, Transaction
+from openab.storage.sessions import Session
 from openab.storage.streams import Progress, Segment
 from openab.text.answer import AnswerFold
 from openab.text.tools import ToolCall, ToolFold
@@ -38,6 +39,10 @@ class StreamRecord:
         self.position: Position | None = None
         #: When its log was last told how far it is, by the database's clock.
         self.told_at: datetime | None = None
+        #: What the agent last said it has used, and what of that is committed.
+        self.usage: UsageChanged | None = None
+        self.kept_usage: UsageChanged | None = None
+        self.session: Session | None = None
         self._raw: list[str] = []
         self._tools = ToolFold()
         self._segments: list[Segment] = []
@@ -59,6 +64,10 @@ class StreamRecord:
         """Whether something is not committed yet."""
         return self._is_dirty
 
+    def keep_usage_of(self, session: Session) -> None:
+        """What the agent says it uses is kept with this session."""
+        self.session = session
+
     def take(self, numbered: Numbered) -> None:
         """One more event of the turn."""
         event = numbered.event
@@ -67,6 +76,8 @@ class StreamRecord:
         if isinstance(event, TextDelta) and event.text:
             self._raw.append(event.text)
             self._add(event.text, is_new=len(appended) > len(event.text))
+        elif isinstance(event, UsageChanged):
+            self.usage = event
         self.position = numbered.position
         self._is_dirty = True
 
@@ -155,24 +166,34 @@ class StreamLog:
             if not dirty:
                 return
             steps = {record.turn: record.take_pending() for record in dirty}
+            usages = {record.turn: record.usage for record in dirty}
             try:
-                kept = await self._commit(dirty, steps)
+                kept = await self._commit(dirty, steps, usages)
             except (Transient, Unknown) as error:
                 log.warning("stream_commit_failed", error=str(error), turns=len(dirty))
                 for record in dirty:
                     record.give_back(steps[record.turn])
                 return
+        for record in kept:
+            record.kept_usage = usages[record.turn]
         await self._acknowledge(kept, steps)
         self._signals.tell("streams_committed")
 
     async def _commit(
-        self, dirty: Sequence[StreamRecord], steps: dict[TurnId, Progress]
+        self,
+        dirty: Sequence[StreamRecord],
+        steps: dict[TurnId, Progress],
+        usages: dict[TurnId, UsageChanged | None],
     ) -> list[StreamRecord]:
         async with self._database.transaction() as tx:
             ours = await conversations.locked_of(tx, [record.ownership for record in dirty])
             kept = [record for record in dirty if record.ownership.conversation in ours]
             await self._write(tx, kept, steps)
             await _log_progress(tx, kept)
+            for record in kept:
+                usage = usages[record.turn]
+                if record.session and usage and usage != record.kept_usage:
+                    await sessions.note_usage(tx, record.session, usage)
         for record in dirty:
             if record not in kept:
                 record.on_lost()

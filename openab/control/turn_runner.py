@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
 import structlog
 
@@ -14,10 +15,11 @@ from openab.control.reception import owe_placeholder
 from openab.control.retire import last_version, placeholders_of
 from openab.control.services import Services
 from openab.control.stream_log import StreamRecord
-from openab.domain.agent_events import PromptEnded
+from openab.domain.agent_events import EndKind, PromptEnded, UsageChanged
 from openab.domain.delivery import DeliveryState
 from openab.domain.errors import OpenabError
 from openab.domain.ids import PlatformId, TurnId
+from openab.domain.options import Option
 from openab.domain.turn import Claimed, TurnState
 from openab.ports.feed import Phase, TurnFeed, TurnOpening
 from openab.ports.tasks import end, spawn
@@ -138,6 +140,7 @@ class TurnRunner:
 
     async def _follow(self, session: Session) -> PromptEnded:
         record = self._services.stream_log.open(self._turn.id, self._ownership, self._on_lost)
+        record.keep_usage_of(session)
         feed = self._open_feed(session)
         agent = AgentRun(self._services, self._ownership, self._turn, session, self._cancelled)
         self._agent = agent
@@ -242,19 +245,30 @@ class TurnRunner:
             shown=shown,
             preface=agent.preface,
         )
-        await persist("outcome", lambda: self._commit_end(run))
+        known = agent.known_options
+        await persist("outcome", lambda: self._commit_end(run, agent, record.usage, known))
         if record.position:
             await self._services.agents.ack(self._turn.id, record.position, outcome=True)
         self._services.signals.tell("turn_answered")
         self._wake()
 
-    async def _commit_end(self, run: Run) -> None:
+    async def _commit_end(
+        self,
+        run: Run,
+        agent: AgentRun,
+        usage: UsageChanged | None,
+        known: tuple[Option, ...],
+    ) -> None:
         """Store it, unless it is stored already."""
         async with self._services.database.transaction() as tx:
             where = await conversations.lock(tx, self._ownership)
             turn = await _reread(tx, self._turn)
-            if turn.state is TurnState.RUNNING:
-                await finish(tx, self._services.settings, where, turn, run)
+            if turn.state is not TurnState.RUNNING:
+                return
+            if not await agent.keep(tx, usage, known) and turn.cancel_requested_at:
+                # A reset ends the agent, too: whatever that looked like, the turn was cancelled.
+                run = replace(run, end=PromptEnded(EndKind.CANCELLED))
+            await finish(tx, self._services.settings, where, turn, run)
 
     async def _abandon(self, agent: AgentRun, record: StreamRecord, feed: TurnFeed) -> None:
         """The lease or the process ends: show nothing more, and stop the agent that nobody follows."""

@@ -117,14 +117,21 @@ async def locked(tx: Transaction, key: SessionKey) -> Session | None:
     return _session(row) if row else None
 
 
-async def remember_agent(tx: Transaction, session: Session, acp_session_id: AcpSessionId) -> bool:
-    """Keep the id under which the agent finds its memory again; False: it was reset meanwhile."""
+async def remember_agent(
+    tx: Transaction, session: Session, acp_session_id: AcpSessionId
+) -> Session | None:
+    """Keep the id under which the agent finds its memory again; returns the session as it is now.
+
+    None: it was reset meanwhile, and nothing is kept.
+    """
     result = await tx.execute(
         sa.update(sessions)
         .where(sessions.c.session_key == session.key, sessions.c.generation == session.generation)
         .values(acp_session_id=acp_session_id)
+        .returning(sessions)
     )
-    return bool(result.rowcount == 1)
+    row = result.one_or_none()
+    return _session(row) if row else None
 
 
 async def remember_options(tx: Transaction, key: SessionKey, options: Sequence[Option]) -> None:

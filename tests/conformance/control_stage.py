@@ -14,6 +14,7 @@ from openab.control.dispatcher import Dispatcher
 from openab.control.intake import Intake
 from openab.control.leases import Leases
 from openab.control.services import Services
+from openab.control.session_endings import SessionEndings
 from openab.control.settings import Settings
 from openab.control.stream_log import StreamLog
 from openab.domain.agent_events import AgentEvent, Numbered, PromptEnded
@@ -173,8 +174,14 @@ class Stage:
         self.intake = Intake(
             database, settings, self.dispatcher.wake, self.told_off.append, self.signals
         )
+        self.endings = SessionEndings(self.services)
         self.commands = Commands(
-            database, settings, self.dispatcher.wake, self.dispatcher.answer_permission
+            database,
+            settings,
+            self.dispatcher.wake,
+            safe_agents,
+            self.dispatcher.answer_permission,
+            self.endings.wake,
         )
         self.stopping = asyncio.Event()
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -186,6 +193,7 @@ class Stage:
         for name, work in {
             "intake": self.intake.run(),
             "stream log": self.stream_log.run(),
+            "session endings": self.endings.run(),
             "dispatcher": self.dispatcher.run(self.stopping),
         }.items():
             self._tasks[name] = spawn(name, work)
@@ -198,6 +206,7 @@ class Stage:
         finally:
             await end(self._tasks["intake"])
             await end(self._tasks["stream log"])
+            await end(self._tasks["session endings"])
             await self.agents.stop()
 
     async def kill(self) -> None:
@@ -241,16 +250,29 @@ class Stage:
         kind: CommandKind = CommandKind.CANCEL,
         interaction: str = "9001",
     ) -> str:
-        """Somebody uses a slash command or presses a button; returns what they are told."""
-        return await self.commands.answer(
-            InboundCommand(
-                conversation=a_ref(thread, HOME),
-                place=Place.THREAD,
-                interaction_id=PlatformId(interaction),
-                author=author or an_author(),
-                kind=kind,
-                argument=argument,
-            )
+        """Somebody uses a slash command or presses a button; returns the text that they are told."""
+        command = self.a_command(thread, kind, argument, author=author, interaction=interaction)
+        return (await self.commands.answer(command)).text
+
+    def a_command(
+        self,
+        thread: str,
+        kind: CommandKind,
+        argument: str = "",
+        *,
+        values: tuple[str, ...] = (),
+        author: Author | None = None,
+        interaction: str = "9001",
+    ) -> InboundCommand:
+        """A slash command, a press or a pick, in a thread."""
+        return InboundCommand(
+            conversation=a_ref(thread, HOME),
+            place=Place.THREAD,
+            interaction_id=PlatformId(interaction),
+            author=author or an_author(),
+            kind=kind,
+            argument=argument,
+            values=values,
         )
 
     async def let_it_be_seen(self) -> PlatformId:

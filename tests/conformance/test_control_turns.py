@@ -199,8 +199,10 @@ class TestACancel:
         async with on_stage(database) as stage:
             message = stage.say("[[say=half]] [[hang]]")
             await stage.signals.wait("streams_committed")
+            stage.agents.may_end.clear()
             told = await stage.press(message.message_id)
             again = await stage.press(message.message_id, interaction="9002")
+            stage.agents.may_end.set()
             turn = await stage.settled(message)
             await stage.quiet()
             late = await stage.press(message.message_id, interaction="9003")

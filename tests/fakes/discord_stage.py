@@ -9,6 +9,7 @@ from openab.channels.discord.client import DiscordClient, Health
 from openab.channels.discord.rest import DiscordRest
 from openab.channels.discord.supervision import Pauses
 from openab.domain.message import InboundCommand, InboundMessage
+from openab.domain.outbound import CommandAnswer
 from openab.ports.tasks import end, spawn
 from openab.simulator.discord import Bot, LoopbackDiscord
 
@@ -42,7 +43,7 @@ class Listener:
     ) -> None:
         self.heard: asyncio.Queue[InboundMessage] = asyncio.Queue()
         self.commands: list[InboundCommand] = []
-        self.answer: Callable[[InboundCommand], Awaitable[str]] = self._stopped
+        self.answer: Callable[[InboundCommand], Awaitable[str | CommandAnswer]] = self._stopped
         self.invalid: list[int] = []
         self.connections = 0
         self.client = DiscordClient(
@@ -93,9 +94,10 @@ class Listener:
         async with asyncio.timeout(within):
             return await self.heard.get()
 
-    async def _answer(self, command: InboundCommand) -> str:
+    async def _answer(self, command: InboundCommand) -> CommandAnswer:
         self.commands.append(command)
-        return await self.answer(command)
+        answer = await self.answer(command)
+        return CommandAnswer(answer) if isinstance(answer, str) else answer
 
     async def _stopped(self, _command: InboundCommand) -> str:
         return "stopped"

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
-from openab.domain.outbound import Button, MessageBody
+from openab.domain.outbound import Button, CommandAnswer, Menu, MessageBody
 
 EPHEMERAL = 1 << 6
 SUPPRESS_NOTIFICATIONS = 1 << 12
 #: Discord answers 400 to a longer one.
 LONGEST_NONCE = 25
 _ROW = 5
+_SELECT = 3
 _STYLES = {"primary": 1, "secondary": 2, "success": 3, "danger": 4}
 
 
@@ -36,6 +37,17 @@ def payload(
     return made
 
 
+def answer_payload(answer: CommandAnswer, *, edit: bool = False) -> dict[str, Any]:
+    """The JSON of a command's answer, which only its author sees: text, menu, buttons."""
+    menu = answer.menu
+    turners = menu.turners if menu else ()
+    body = MessageBody(answer.text, buttons=(*turners, *answer.buttons))
+    made = payload(body, edit=edit, ephemeral=True)
+    if menu:
+        made["components"] = [_menu_row(menu), *made["components"]]
+    return made
+
+
 def clean(text: str) -> str:
     """What can stand in JSON for Discord: NUL is dropped, a lone surrogate becomes U+FFFD."""
     paired = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
@@ -54,6 +66,25 @@ def _rows(buttons: Sequence[Button]) -> list[dict[str, Any]]:
         {"type": 1, "components": [_button(button) for button in buttons[start : start + _ROW]]}
         for start in range(0, len(buttons), _ROW)
     ]
+
+
+def _menu_row(menu: Menu) -> dict[str, Any]:
+    options = [
+        {
+            "label": clean(item.label),
+            "value": item.value,
+            "default": item.is_current,
+            **({"description": clean(item.description)} if item.description else {}),
+        }
+        for item in menu.items
+    ]
+    select = {
+        "type": _SELECT,
+        "custom_id": menu.custom_id,
+        "placeholder": clean(menu.placeholder),
+        "options": options,
+    }
+    return {"type": 1, "components": [select]}
 
 
 def _button(button: Button) -> dict[str, Any]:

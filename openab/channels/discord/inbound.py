@@ -26,8 +26,24 @@ _ROLE = re.compile(r"<@&(\d{1,20})>")
 _KINDS = {0: MessageKind.DEFAULT, 19: MessageKind.REPLY}
 _COMMAND = 2
 _COMPONENT = 3
-_SLASH_COMMANDS = {"cancel": CommandKind.CANCEL}
-_BUTTONS = {"stop": CommandKind.CANCEL, "permit": CommandKind.PERMIT}
+_SLASH_COMMANDS = {
+    kind.value: kind
+    for kind in (
+        CommandKind.CANCEL,
+        CommandKind.CANCEL_ALL,
+        CommandKind.RESET,
+        CommandKind.MODELS,
+        CommandKind.AGENTS,
+        CommandKind.USAGE,
+        CommandKind.SESSIONS,
+    )
+}
+_COMPONENTS = {
+    "stop": CommandKind.CANCEL,
+    "permit": CommandKind.PERMIT,
+    "config": CommandKind.CHOOSE,
+    "page": CommandKind.PAGE,
+}
 
 
 def inbound_message(
@@ -112,7 +128,14 @@ def inbound_command(
         author=_author(member["user"] if member else raw["user"], raw, account),
         kind=kind,
         argument=argument,
+        values=_values(raw),
     )
+
+
+def _values(raw: Mapping[str, Any]) -> tuple[str, ...]:
+    """What was picked from a menu."""
+    values = (raw.get("data") or {}).get("values")
+    return tuple(map(str, values)) if isinstance(values, list) else ()
 
 
 def _asked(raw: Mapping[str, Any]) -> tuple[CommandKind, str] | None:
@@ -124,7 +147,7 @@ def _asked(raw: Mapping[str, Any]) -> tuple[CommandKind, str] | None:
         return None
     owner, _, rest = str(detail.get("custom_id", "")).partition(":")
     name, _, argument = rest.partition(":")
-    kind = _BUTTONS.get(name) if owner == "openab" else None
+    kind = _COMPONENTS.get(name) if owner == "openab" else None
     return None if kind is None else (kind, argument)
 
 

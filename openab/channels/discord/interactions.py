@@ -1,4 +1,4 @@
-"""Slash commands and buttons: each is answered within Discord's three seconds, for the asker's eyes only."""
+"""Slash commands, buttons and menus: each is answered within Discord's three seconds, for the asker's eyes only."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -7,21 +7,25 @@ from typing import Any
 import structlog
 from discord.http import Route
 
-from openab.channels.discord.bodies import EPHEMERAL, payload
+from openab.channels.discord.bodies import EPHEMERAL, answer_payload
 from openab.channels.discord.inbound import inbound_command
 from openab.channels.discord.places import DIRECT, PlaceFacts, Places, place_facts
 from openab.channels.discord.rest import DiscordRest
 from openab.domain.errors import OpenabError
 from openab.domain.ids import AccountId, PlatformId
-from openab.domain.message import InboundCommand, Place
-from openab.domain.outbound import MessageBody
+from openab.domain.message import CommandKind, InboundCommand, Place
+from openab.domain.outbound import CommandAnswer
 from openab.ports.tasks import end, spawn
 
-Answer = Callable[[InboundCommand], Awaitable[str]]
+Answer = Callable[[InboundCommand], Awaitable[CommandAnswer]]
 UNKNOWN_WORDS = "This is not in use any more. `/cancel` stops the running turn."
 FAILED_WORDS = "That did not work; the log of the bot says why."
 _MESSAGE = 4
 _DEFERRED = 5
+_DEFERRED_UPDATE = 6
+_UPDATE = 7
+#: These come from a menu that only the asker sees, and change it where it is.
+_IN_PLACE = frozenset({CommandKind.CHOOSE, CommandKind.PAGE})
 #: Commands and buttons; the others (autocompletion, forms) are never asked for by us.
 _ANSWERABLE = frozenset({2, 3})
 #: Discord forgets an interaction that is not answered within three seconds.
@@ -57,7 +61,7 @@ class Interactions:
         command = inbound_command(raw, self._account, self._facts(raw))
         try:
             if command is None:
-                await self._respond(raw, _MESSAGE, UNKNOWN_WORDS)
+                await self._respond(raw, _MESSAGE, CommandAnswer(UNKNOWN_WORDS))
             else:
                 await self._serve(raw, command)
         except OpenabError as error:
@@ -67,34 +71,38 @@ class Interactions:
         deciding = spawn("discord-command", _awaited(self._answer(command)))
         try:
             await asyncio.wait({deciding}, timeout=self._patience_seconds)
+            in_place = command.kind in _IN_PLACE
             if deciding.done():
-                await self._respond(raw, _MESSAGE, _words(deciding, command))
+                kind = _UPDATE if in_place else _MESSAGE
+                await self._respond(raw, kind, _answered(deciding, command))
                 return
-            await self._defer(raw)
+            await self._defer(raw, _DEFERRED_UPDATE if in_place else _DEFERRED)
             await asyncio.wait({deciding}, timeout=_AFTER_DEFER_SECONDS)
-            await self._complete(raw, _words(deciding, command))
+            await self._complete(raw, _answered(deciding, command))
         finally:
             if not deciding.done():
                 await end(deciding)
 
-    async def _respond(self, raw: Mapping[str, Any], kind: int, words: str) -> None:
-        said = payload(MessageBody(words), ephemeral=True)
+    async def _respond(self, raw: Mapping[str, Any], kind: int, answer: CommandAnswer) -> None:
+        said = answer_payload(answer, edit=kind == _UPDATE)
         await self._rest.call(
             _callback(raw), json_body={"type": kind, "data": said}, seconds=_CALL_SECONDS
         )
 
-    async def _defer(self, raw: Mapping[str, Any]) -> None:
-        body = {"type": _DEFERRED, "data": {"flags": EPHEMERAL}}
+    async def _defer(self, raw: Mapping[str, Any], kind: int) -> None:
+        body: dict[str, Any] = {"type": kind}
+        if kind == _DEFERRED:
+            body["data"] = {"flags": EPHEMERAL}
         await self._rest.call(_callback(raw), json_body=body, seconds=_CALL_SECONDS)
 
-    async def _complete(self, raw: Mapping[str, Any], words: str) -> None:
+    async def _complete(self, raw: Mapping[str, Any], answer: CommandAnswer) -> None:
         route = Route(
             "PATCH",
             "/webhooks/{webhook_id}/{webhook_token}/messages/@original",
             webhook_id=self._application,
             webhook_token=str(raw["token"]),
         )
-        said = payload(MessageBody(words), edit=True)
+        said = answer_payload(answer, edit=True)
         await self._rest.call(route, json_body=said, seconds=_CALL_SECONDS)
 
     def _facts(self, raw: Mapping[str, Any]) -> PlaceFacts:
@@ -117,11 +125,11 @@ def _callback(raw: Mapping[str, Any]) -> Route:
     )
 
 
-async def _awaited(answer: Awaitable[str]) -> str:
+async def _awaited(answer: Awaitable[CommandAnswer]) -> CommandAnswer:
     return await answer
 
 
-def _words(deciding: "asyncio.Task[str]", command: InboundCommand) -> str:
+def _answered(deciding: "asyncio.Task[CommandAnswer]", command: InboundCommand) -> CommandAnswer:
     failure = deciding.exception() if deciding.done() else TimeoutError()
     if failure is None:
         return deciding.result()
@@ -131,4 +139,4 @@ def _words(deciding: "asyncio.Task[str]", command: InboundCommand) -> str:
         kind=command.kind,
         exc_info=failure,
     )
-    return FAILED_WORDS
+    return CommandAnswer(FAILED_WORDS)

@@ -15,7 +15,15 @@ _SLASH_COMMAND = 1
 _GUILD_AND_BOT_DM = [0, 1]
 _INSTALLED_IN_GUILDS = [0]
 #: Each command and what people read beside it.
-DESCRIPTIONS = {"cancel": "Stop the turn that is running in this conversation"}
+DESCRIPTIONS = {
+    "cancel": "Stop the request that is running in this conversation",
+    "cancel-all": "Stop what runs here and take back every request of yours that waits",
+    "reset": "End this conversation's session: the agent forgets everything",
+    "models": "Choose the model that the agent uses here",
+    "agents": "Choose the agent or mode that is used here",
+    "usage": "Show what this conversation's session has used so far",
+    "sessions": "List the sessions of this bot",
+}
 
 log = structlog.get_logger()
 

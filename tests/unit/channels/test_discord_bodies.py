@@ -8,9 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openab.channels.discord.bodies import LONGEST_NONCE, clean, payload
+from openab.channels.discord.bodies import (
+    EPHEMERAL,
+    LONGEST_NONCE,
+    answer_payload,
+    clean,
+    payload,
+)
 from openab.domain.ids import PlatformId
-from openab.domain.outbound import Button, MessageBody, presentation_body
+from openab.domain.options import Choice, Option
+from openab.domain.outbound import Button, CommandAnswer, MessageBody, presentation_body
+from openab.text.menus import menu
 
 ASKER, TRIGGER = PlatformId("11"), PlatformId("22")
 ADAPTER = Path("openab/channels/discord")
@@ -96,6 +104,21 @@ def test_good_text_is_left_alone(text: str) -> None:
 
 def test_a_lone_surrogate_becomes_a_replacement_character() -> None:
     assert clean("a\ud800b\0c\U0001f600") == "a�bc\U0001f600"
+
+
+def test_a_menu_is_a_row_of_its_own_above_its_turners() -> None:
+    choices = tuple(Choice(f"m{n}", f"Model {n}", "d" * 140) for n in range(30))
+    shown = menu(Option("model", "Model", "model", choices, "m7"))
+    body = answer_payload(CommandAnswer("pick", menu=shown))
+    select, turners = (row["components"] for row in body["components"])
+    assert (select[0]["type"], select[0]["custom_id"]) == (3, "openab:config:model")
+    assert len(select[0]["options"]) == 25
+    assert [one["value"] for one in select[0]["options"] if one["default"]] == ["m7"]
+    assert all(len(one["description"]) <= 100 for one in select[0]["options"])
+    assert [one["custom_id"] for one in turners] == ["openab:page:model:1"]
+    assert body["allowed_mentions"] == {"parse": [], "users": [], "replied_user": False}
+    assert body["flags"] == EPHEMERAL
+    assert "flags" not in answer_payload(CommandAnswer("pick", menu=shown), edit=True)
 
 
 def content_makers(tree: ast.AST) -> set[int]:

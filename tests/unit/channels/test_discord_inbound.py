@@ -172,6 +172,15 @@ def test_the_stop_button_names_its_turn() -> None:
     assert (command.kind, command.argument) == (CommandKind.CANCEL, "turn:9")
 
 
+def test_a_pick_names_its_option_and_its_value() -> None:
+    data = {"custom_id": "openab:config:model:x", "component_type": 3, "values": ["m1"]}
+    command = inbound_command(interaction(type=3, data=data), US, THREAD)
+
+    assert command is not None
+    assert (command.kind, command.argument) == (CommandKind.CHOOSE, "model:x")
+    assert command.values == ("m1",)
+
+
 def test_in_a_direct_conversation_there_is_a_user_and_no_member() -> None:
     raw = interaction(user={"id": "31", "username": "ann"}, guild_id=None)
     del raw["member"]
@@ -184,7 +193,7 @@ def test_in_a_direct_conversation_there_is_a_user_and_no_member() -> None:
 @pytest.mark.parametrize(
     "changed",
     [
-        {"data": {"name": "reset"}},
+        {"data": {"name": "restart"}},
         {"data": None},
         {"type": 3, "data": {"custom_id": "openab:retired:1"}},
         {"type": 3, "data": {"custom_id": "someone:stop:1"}},
