@@ -60,7 +60,8 @@ def _told(identity: str, found: "Findings") -> Iterator[str]:
 
 def _sighting(sighting: "Sighting") -> Iterator[str]:
     entry = sighting.entry
-    yield f"  account {entry.account}, seen {moment(entry.seen_at)} UTC"
+    reaction = f", reaction of {entry.author_id}" if entry.kind == "reaction" else ""
+    yield f"  account {entry.account}{reaction}, seen {moment(entry.seen_at)} UTC"
     yield f"    {entry.disposition.value}: {_reason(entry.reason)}"
     yield from _story(sighting.story)
 
@@ -125,6 +126,8 @@ def _sighting_record(sighting: "Sighting") -> dict[str, Any]:
     entry = sighting.entry
     return {
         "account": entry.account,
+        "kind": entry.kind,
+        "author_id": entry.author_id,
         "seen_at": entry.seen_at,
         "disposition": entry.disposition,
         "reason": entry.reason,

@@ -80,8 +80,15 @@ async def get(tx: Transaction, account: AccountId, kind: str, event_key: str) ->
 
 
 async def of_event(tx: Transaction, event_key: str) -> list[Entry]:
-    """What became of an event for every account in this database, for `openab why`."""
-    result = await tx.execute(sa.select(inbox).where(inbox.c.event_key == event_key))
+    """What became of an event, and of reactions on it, for every account here, for `openab why`."""
+    reactions = sa.and_(
+        inbox.c.kind == "reaction", inbox.c.event_key.startswith(f"{event_key}:", autoescape=True)
+    )
+    result = await tx.execute(
+        sa.select(inbox)
+        .where(sa.or_(inbox.c.event_key == event_key, reactions))
+        .order_by(inbox.c.seen_at, inbox.c.event_key)
+    )
     return [_entry(row) for row in result]
 
 

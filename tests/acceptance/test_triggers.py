@@ -85,7 +85,8 @@ async def test_a_direct_message_is_answered_in_place(scene: Scene) -> None:
     stage, (sol, *_) = scene
     direct = stage.discord.open_dm(stage.ann, sol.bot)
     await stage.ann.say(direct.id, "[[say=just between us]]")
-    await stage.answer(direct.id, sol, "just between us")
+    answer = await stage.answer(direct.id, sol, "just between us")
+    assert answer.channel_id == direct.id
 
 
 async def test_a_reaction_says_what_the_mapping_says_and_says_it_once(scene: Scene) -> None:
@@ -110,8 +111,10 @@ async def test_a_reaction_says_what_the_mapping_says_and_says_it_once(scene: Sce
 async def test_a_thread_of_somebody_else_is_joined(scene: Scene) -> None:
     stage, brokers = scene
     opened = await stage.ann.open_thread(await stage.ann.say(stage.room(), "topic"), "Topic")
-    wanted = {one.bot.id for one in brokers}
-    await stage.discord.wait_until(lambda: wanted <= set(opened.thread.members), 10)  # type: ignore[union-attr]
+    state, wanted = opened.thread, {one.bot.id for one in brokers}
+    assert state is not None
+    await stage.discord.wait_until(lambda: wanted <= set(state.members), 10)
+    assert state.owner_id == stage.ann.id
 
 
 async def test_a_run_of_one_bot_is_one_input_in_mode_all(scene: Scene) -> None:

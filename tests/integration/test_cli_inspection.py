@@ -11,7 +11,11 @@ import pytest
 from typer.testing import CliRunner
 
 from openab.cli.main import app
+from openab.domain.gates import REASONS, Disposition
+from openab.domain.ids import PlatformId
+from openab.storage import inbox
 from openab.storage.engine import Database
+from openab.storage.inbox import Entry
 from tests import stories
 from tests.commands import Ended, environment, openab
 
@@ -108,6 +112,31 @@ def test_why_says_what_to_do_about_an_ignored_and_an_unknown_message(
     assert "no account in this database has seen it" in unknown.out
     assert (own.code, "openab sent it itself" in own.out) == (0, True)
     assert "start it with openab run" in waiting.out
+
+
+@pytest.fixture
+async def every_reason(migrated_sqlite_address: str) -> list[str]:
+    """One reaction of a person on one message for each reason word there is."""
+    database = await Database.open(migrated_sqlite_address)
+    async with database.transaction() as tx:
+        for number, reason in enumerate(REASONS):
+            person = PlatformId(str(500 + number))
+            key = f"{stories.IGNORED}:{person}:x"
+            became = Disposition.IGNORED
+            entry = Entry(stories.ACCOUNT, "reaction", key, stories.THREAD, person, became, reason)
+            await inbox.add(tx, entry)
+    await database.close()
+    return list(REASONS)
+
+
+def test_why_explains_every_reason(
+    env: dict[str, str], every_reason: list[str], typed: Typed
+) -> None:
+    told = typed("why", stories.IGNORED, env=env).out
+
+    for number, reason in enumerate(every_reason):
+        assert f"reaction of {500 + number}" in told
+        assert f"{REASONS[reason]} ({reason})" in told
 
 
 def test_why_as_json(

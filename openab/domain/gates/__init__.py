@@ -6,10 +6,8 @@ address the bot is not told off; edits and presentation messages are never input
 """
 
 from openab.domain.gates.access import (
-    is_channel_allowed,
     may_join,
     may_press,
-    may_use,
     place_refusal,
 )
 from openab.domain.gates.bot_turns import BotTurns, cap_of, counted, exceeds_cap, warns, warns_as
@@ -31,13 +29,11 @@ __all__ = [
     "cap_of",
     "counted",
     "exceeds_cap",
-    "is_channel_allowed",
     "judge",
     "judge_reaction",
     "mapped_text",
     "may_join",
     "may_press",
-    "may_use",
     "place_refusal",
     "plain_emoji",
     "warns",

@@ -1,7 +1,6 @@
 """The allow-lists alone: who may use what where, and which threads are ours to join."""
 
 from openab.domain.gates.policy import GatePolicy
-from openab.domain.ids import PlatformId
 from openab.domain.message import Author, Place
 
 
@@ -27,17 +26,6 @@ def is_user_allowed(author: Author, policy: GatePolicy) -> bool:
     """Whether a person is listed; bots are admitted by other rules."""
     users = policy.allowed_users
     return author.is_other_bot or users is None or author.id in users
-
-
-def may_use(
-    author_id: PlatformId, conversation_id: str, parent_id: str | None, policy: GatePolicy
-) -> str | None:
-    """The lists for somebody in a channel or a thread: None if allowed, else the reason word."""
-    if not is_channel_allowed(conversation_id, parent_id, policy):
-        return "channel_not_allowed"
-    if policy.allowed_users is not None and author_id not in policy.allowed_users:
-        return "user_not_allowed"
-    return None
 
 
 def may_press(

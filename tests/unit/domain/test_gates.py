@@ -12,9 +12,9 @@ from openab.domain.gates import (
     GatePolicy,
     Verdict,
     judge,
-    may_use,
+    may_join,
+    may_press,
 )
-from openab.domain.ids import PlatformId
 from openab.domain.message import (
     Attachment,
     AuthorKind,
@@ -145,10 +145,24 @@ class TestTheLists:
 
     def test_commands_obey_the_same_lists(self) -> None:
         policy = replace(OPEN, allowed_channels=frozenset({"77"}), allowed_users=frozenset({"31"}))
-        assert may_use(PlatformId("31"), "500", "77", policy) is None
-        assert may_use(PlatformId("31"), "500", "78", policy) == "channel_not_allowed"
-        assert may_use(PlatformId("32"), "77", None, policy) == "user_not_allowed"
-        assert may_use(PlatformId("32"), "78", None, OPEN) is None
+        ann, bob = an_author("31"), an_author("32")
+        thread, channel, direct = Place.THREAD, Place.CHANNEL, Place.DM
+        assert may_press(ann, thread, "500", "77", policy) is None
+        assert may_press(ann, thread, "500", "78", policy) == "channel_not_allowed"
+        assert may_press(ann, channel, "500", "77", policy) == "channel_not_allowed"
+        assert may_press(bob, channel, "77", None, policy) == "user_not_allowed"
+        assert may_press(bob, channel, "78", None, OPEN) is None
+        # A list of channels says nothing of direct messages; the list of people does.
+        assert may_press(ann, direct, "5", None, policy) is None
+        assert may_press(bob, direct, "5", None, policy) == "user_not_allowed"
+        assert may_press(ann, direct, "5", None, replace(policy, allow_dm=False)) == "dm_off"
+
+    def test_threads_are_joined_where_we_listen(self) -> None:
+        policy = replace(OPEN, allowed_channels=frozenset({"77"}))
+        assert may_join("500", "77", policy)
+        assert may_join("77", "1", policy)
+        assert not may_join("500", "78", policy)
+        assert may_join("500", "78", OPEN)
 
 
 class TestAnotherBot:
