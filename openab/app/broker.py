@@ -213,6 +213,7 @@ class Broker:
         return {
             "intake": parts.intake.run(),
             "stream log": parts.stream_log.run(),
+            "pool": parts.pool.run(),
             "courtesies": parts.courtesies.run(),
             "session endings": parts.endings.run(),
             "reloading": self._reloading.run(),

@@ -51,6 +51,7 @@ class Gauges:
         metrics = self._metrics
         metrics.gateway_ready.set(parts.client.health().ready)
         metrics.agent_processes.set(parts.agents.processes)
+        metrics.turns_in_line.set(parts.pool.waiting)
         metrics.commits.inc(parts.database.commits - self._commits)
         self._commits = parts.database.commits
         async with parts.database.read() as tx:

@@ -9,7 +9,7 @@ from rich.emoji import Emoji
 
 from openab.agents.environment import agent_environment
 from openab.config.models import Config
-from openab.control.settings import Emojis, ReactionSettings, ReplySettings, Settings
+from openab.control.settings import Emojis, PoolSettings, ReactionSettings, ReplySettings, Settings
 from openab.domain.batching import Batching, DispatchMode, OnBusy
 from openab.domain.gates import BotMode, GatePolicy, UserMode, plain_emoji
 from openab.domain.ids import AccountId, ChannelName, ConversationRef, WorkerId
@@ -110,6 +110,9 @@ def settings(live: Live, account: AccountId, worker: WorkerId, proof: str) -> Se
             config.discord.max_batch_tokens,
         ),
         on_busy=OnBusy(config.pool.on_busy.value),
+        pool=PoolSettings(
+            config.pool.max_sessions, config.pool.session_ttl, config.pool.hung_grace
+        ),
         replies=live.replies,
         reactions=ReactionSettings(
             enabled=reactions.enabled,

@@ -16,8 +16,10 @@ from openab.control.courtesies import Courtesies
 from openab.control.dispatcher import Dispatcher
 from openab.control.intake import Intake
 from openab.control.leases import Leases
+from openab.control.pool import AgentPool, PoolCounters
 from openab.control.services import Counters, Services
 from openab.control.session_endings import SessionEndings
+from openab.control.settings import PoolSettings
 from openab.control.stream_log import StreamLog
 from openab.domain.gates import GatePolicy, may_join
 from openab.domain.ids import AccountId, Incarnation, PlatformId, WorkerId
@@ -69,6 +71,7 @@ class Parts:
     database: Database
     client: DiscordClient
     agents: EmbeddedAgents
+    pool: AgentPool
     dispatcher: Dispatcher
     intake: Intake
     stream_log: StreamLog
@@ -128,6 +131,7 @@ def wire(
     )
     stream_log = StreamLog(database, agents, told.commit_every, signals)
     feeds = _LateFeeds()
+    pool = AgentPool(agents, told.pool, time.monotonic, _pool_counters(metrics, told.pool))
     services = Services(
         database=database,
         channel=client.channel.guarded,
@@ -137,6 +141,7 @@ def wire(
         settings=told,
         leases=Leases(time.monotonic, told.lease.total_seconds(), renewal.valid_until),
         clock=time.monotonic,
+        pool=pool,
         signals=signals,
         counters=_counters(metrics),
     )
@@ -163,6 +168,7 @@ def wire(
         database=database,
         client=client,
         agents=agents,
+        pool=pool,
         dispatcher=dispatcher,
         intake=doors.intake,
         stream_log=stream_log,
@@ -173,6 +179,11 @@ def wire(
         live=live,
         worker=worker,
     )
+
+
+def _pool_counters(metrics: Metrics, pool: PoolSettings) -> PoolCounters:
+    metrics.agent_places.set(pool.max_sessions)
+    return PoolCounters(evicted=lambda reason: metrics.agents_evicted.labels(reason).inc())
 
 
 def _counters(metrics: Metrics) -> Counters:

@@ -66,7 +66,11 @@ def complete_agent(written: Mapping[str, Any], environ: Mapping[str, str]) -> di
 class Pool(Section):
     """`[pool]`: how many sessions live, and how long."""
 
-    max_sessions: Count = theirs(10, "Sessions with a living agent, at most.")
+    max_sessions: Count = theirs(
+        10,
+        "Agents that live at once. Idle ones make room, the longest idle first; when all are busy, "
+        "turns wait in line.",
+    )
     session_ttl: HoursOrNever = theirs(
         4,
         "End an agent after so many silent hours; 0: never. The session can be resumed.",
@@ -76,13 +80,20 @@ class Pool(Section):
         7200, "End a turn after so many seconds.", alias="prompt_hard_timeout_secs"
     )
     liveness_check: SomeSeconds = theirs(
-        30, "Look whether the agent lives, every so many seconds.", alias="liveness_check_secs"
+        30,
+        "Without effect, for OpenAB's files: an agent's exit is noticed at once, nobody has to look.",
+        alias="liveness_check_secs",
     )
     hung_grace: Seconds = theirs(
-        120, "Give up a hung session so long after the hard time-out.", alias="hung_grace_secs"
+        120,
+        "End a turn by force that has not ended so long after the hard time-out.",
+        alias="hung_grace_secs",
     )
     default_config_options: TextMap = theirs({}, "Agent options to set in each session made.")
-    on_busy: OnBusy = ours("queue", "What a message does to a running turn.")
+    on_busy: OnBusy = ours(
+        "queue",
+        "What a message does to a running turn: wait for it, or (from who may cancel it) end it.",
+    )
 
 
 class Workspace(Section):

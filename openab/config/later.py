@@ -22,9 +22,6 @@ LATER: tuple[Later, ...] = (
         "discord.backfill_minutes", (60,), "messages from while openab was away are not answered"
     ),
     Later("discord.thread_bindings", (), "threads are not bound to sessions"),
-    Later("pool.max_sessions", (), "the number of sessions is not limited"),
-    Later("pool.session_ttl_hours", (), "idle agents are not ended"),
-    Later("pool.hung_grace_secs", (), "hung sessions are not evicted"),
     Later("workspace.aliases", ({},), "`[[ws:@NAME]]` is not understood"),
     Later("workspace.per_thread", ("off",), "all threads work in the same folder"),
     Later("handoff", (), "work is not passed between bots"),

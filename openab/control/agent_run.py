@@ -45,6 +45,8 @@ from openab.storage.turns import Turn
 from openab.text import notices
 
 log = structlog.get_logger()
+#: A hung agent gets so long to be ended; its turn ends in any case.
+_CLOSE_SECONDS = 30.0
 
 
 class AgentRun:
@@ -136,10 +138,7 @@ class AgentRun:
 
     async def _open(self) -> Opened | None:
         """The agent, ready to be prompted; None if the turn was cancelled meanwhile."""
-        spec, known = self._services.settings.agent(), self._session.acp_session_id
-        opening = spawn(
-            f"open {self._session.key}", self._services.agents.open(self._name, spec, known)
-        )
+        opening = spawn(f"open {self._session.key}", self._start())
         waiting = spawn(f"cancel {self._turn.id}", self._cancelled.wait())
         try:
             await asyncio.wait({opening, waiting}, return_when=asyncio.FIRST_COMPLETED)
@@ -148,6 +147,13 @@ class AgentRun:
             await end(waiting)
             if not opening.done():
                 await end(opening)
+
+    async def _start(self) -> Opened:
+        """Nothing is started before there is room for it."""
+        services = self._services
+        await services.pool.admit(self._turn.id, self._name)
+        spec, known = services.settings.agent(), self._session.acp_session_id
+        return await services.agents.open(self._name, spec, known)
 
     async def _remember(self, opened: Opened) -> str | None:
         """Keep the agent's session id; returns the preamble for an agent that lost its memory.
@@ -176,6 +182,30 @@ class AgentRun:
         return transcript_preamble(entries)
 
     async def _follow(self, record: StreamRecord, feed: TurnFeed) -> PromptEnded:
+        """Until the turn's end; the host ends it at the hard time-out, and if it does not, we do."""
+        settings = self._services.settings
+        hard = settings.agent().hard_timeout_seconds
+        limit = asyncio.timeout(hard + settings.pool.hung_grace.total_seconds())
+        try:
+            async with limit:
+                return await self._take_events(record, feed)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+        await self._evict_hung()
+        said = f"the agent did not end {hard:g} s after its prompt, and was ended by force"
+        return PromptEnded(EndKind.FAILED, failure=AgentFailure(FailureKind.HARD_TIMEOUT, said))
+
+    async def _evict_hung(self) -> None:
+        log.warning("session_hung", session=self._session.key, turn_id=self._turn.id)
+        self._services.pool.count("hung")
+        try:
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await self.close()
+        except TimeoutError:
+            log.warning("hung_agent_not_ended", session=self._session.key)
+
+    async def _take_events(self, record: StreamRecord, feed: TurnFeed) -> PromptEnded:
         """Take the turn's events until its end; pass a cancel on, once."""
         canceller = spawn(f"cancel {self._turn.id}", self._pass_cancel_on(feed))
         try:

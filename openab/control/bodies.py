@@ -19,3 +19,8 @@ def later_placeholder(turn: TurnId) -> MessageBody:
 def queued_placeholder(turn: TurnId, before: int) -> MessageBody:
     """What is shown of a turn that has to wait."""
     return presentation_body(notices.queued_behind(before), buttons=(stop_button(turn),))
+
+
+def waiting_placeholder(turn: TurnId, agents: int) -> MessageBody:
+    """What is shown of a turn that is next, while every agent works elsewhere."""
+    return presentation_body(notices.all_busy(agents), buttons=(stop_button(turn),))

@@ -10,6 +10,7 @@ import structlog
 from openab.control.containment import end_barely
 from openab.control.outbox import Outbox
 from openab.control.persist import RETRY_SECONDS
+from openab.control.place_in_line import PlaceInLine
 from openab.control.queue_signs import QueueSigns
 from openab.control.recovery import end_interrupted
 from openab.control.services import Services
@@ -62,6 +63,7 @@ class ConversationOwner:
         self._runner: TurnRunner | None = None
         self._run: asyncio.Task[None] | None = None
         self._signs = QueueSigns(services.database, writer, where.ref)
+        self._line = PlaceInLine(services, ownership, self.wake)
         self._reactions = StatusReactions(services, channel, ownership)
         self._outbox = Outbox(
             services.database,
@@ -135,6 +137,7 @@ class ConversationOwner:
             log.info("conversation_not_released", conversation=self._where.id, told=str(error))
 
     async def _end_all(self) -> None:
+        self._line.want(None)
         self._writer.close()
         await self._signs.close()
         await self._end_run()
@@ -207,7 +210,8 @@ class ConversationOwner:
         if sent.did or reacted or self._lost.is_set():
             return False
         due = min((moment for moment in (sent.due_at, reaction_due) if moment), default=None)
-        if not self.is_running_turn and not await self._is_soon(due) and await self._give_back():
+        is_working = self.is_running_turn or self._line.is_kept
+        if not is_working and not await self._is_soon(due) and await self._give_back():
             return True
         await self._wait(due)
         return False
@@ -243,13 +247,18 @@ class ConversationOwner:
         async with self._services.database.read() as tx:
             waiting = await turns.open_of(tx, self._where.id)
             now = await tx.now()
-        self._signs.see(waiting)
+        has_place = self._line.want(None if self._draining else _next_of(waiting, now))
         first = waiting[0] if waiting else None
+        if first and self._line.is_kept and not has_place and first.state is TurnState.QUEUED:
+            is_told = await self._line.tell(first)
+            self._signs.see(waiting, busy_agents=self._services.pool.size, is_told=is_told)
+            return
+        self._signs.see(waiting)
         if first is None:
             return
         if first.state is TurnState.RUNNING:
             await self._tend(first)
-        elif not self.is_running_turn and not self._draining and await self._may_start(first, now):
+        elif has_place and not self.is_running_turn and await self._may_start(first):
             self._start(first)
 
     async def _tend(self, turn: Turn) -> None:
@@ -262,9 +271,7 @@ class ConversationOwner:
         elif runner.needs_placeholder:
             await runner.renew_placeholder()
 
-    async def _may_start(self, turn: Turn, now: datetime) -> bool:
-        if turn.not_before and turn.not_before > now:
-            return False
+    async def _may_start(self, turn: Turn) -> bool:
         if turn.thread_delivery is None:
             return True
         async with self._services.database.read() as tx:
@@ -282,7 +289,13 @@ class ConversationOwner:
             wake=self.wake,
         )
         self._run = spawn(f"turn {turn.id}", self._runner.run())
-        self._run.add_done_callback(lambda _task: self.wake())
+        self._line.start()
+        # Also if the task was cancelled before it had begun.
+        self._run.add_done_callback(lambda _task: self._left(turn))
+
+    def _left(self, turn: Turn) -> None:
+        self._services.pool.leave(turn.id)
+        self.wake()
 
     def _sent(self, delivery: Delivery) -> None:
         is_placeholder = (
@@ -319,3 +332,10 @@ class ConversationOwner:
         self._is_given_back = True
         self._services.signals.tell("conversation_released")
         return True
+
+
+def _next_of(waiting: list[Turn], now: datetime) -> Turn | None:
+    """The turn that runs next, if it may: it takes its place in line while another one runs."""
+    queued = next((turn for turn in waiting if turn.state is TurnState.QUEUED), None)
+    is_early = queued is not None and queued.not_before is not None and queued.not_before > now
+    return None if is_early else queued

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from openab.control.leases import Leases
+from openab.control.pool import AgentPool
 from openab.control.settings import Settings
 from openab.control.stream_log import StreamLog
 from openab.ports.agent import Agents
@@ -45,5 +46,6 @@ class Services:
     settings: Settings
     leases: Leases
     clock: Callable[[], float]
+    pool: AgentPool
     signals: Signals = field(default_factory=Signals)
     counters: Counters = Counters()

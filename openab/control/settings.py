@@ -57,6 +57,17 @@ class ReplySettings:
 
 
 @dataclass(frozen=True, slots=True)
+class PoolSettings:
+    """How many agents live, and how long."""
+
+    max_sessions: int = 10
+    #: An agent that was idle for so long is ended; None: never.
+    session_ttl: timedelta | None = timedelta(hours=4)
+    #: So long after the hard time-out a turn that still has not ended is ended by force.
+    hung_grace: timedelta = timedelta(seconds=120)
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """Everything that the control plane is told once; callables are read at each use (reload)."""
 
@@ -74,6 +85,7 @@ class Settings:
     reaction_mapping: Mapping[str, str] = field(default_factory=dict)
     batching: Batching = field(default_factory=Batching)
     on_busy: OnBusy = OnBusy.QUEUE
+    pool: PoolSettings = PoolSettings()
     replies: Callable[[], ReplySettings] = ReplySettings
     reactions: ReactionSettings = ReactionSettings()
     lease: timedelta = timedelta(seconds=15)

@@ -63,6 +63,11 @@ class Metrics:
         about = "This clock minus the database's or Discord's"
         self.clock_skew = self._gauge("clock_skew_seconds", about, "against")
         self.agent_processes = self._gauge("agent_processes", "Agent processes that run")
+        self.agent_places = self._gauge("agent_places", "Agents that may live at once")
+        about = "Turns that wait because every agent is busy elsewhere"
+        self.turns_in_line = self._gauge("turns_in_line", about)
+        about = "Agents ended to make room (full), after their time (idle) or by force (hung)"
+        self.agents_evicted = self._counter("agents_evicted", about, "reason")
         self.database_errors = self._counter("database_errors", "Failed transactions", "kind")
         self.commits = self._counter("commits", "Committed transactions")
         about = "How late the event loop woke a sleeper"

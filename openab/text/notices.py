@@ -39,6 +39,12 @@ def queued_behind(count: int) -> str:
     return f"📥 Queued behind {count}: it is answered next in line. `/cancel` stops what runs now."
 
 
+def all_busy(agents: int) -> str:
+    """A turn is next in its conversation, but no further agent may be started now."""
+    busy = "The only agent is busy" if agents == 1 else f"All {agents} agents are busy"
+    return f"⏳ {busy}; waiting for a place. It begins by itself when one is free."
+
+
 def interrupted_by_restart() -> str:
     """The turn was cut off because the broker was started anew."""
     return (

@@ -13,6 +13,7 @@ from openab.control.courtesies import Courtesies
 from openab.control.dispatcher import Dispatcher
 from openab.control.intake import Intake
 from openab.control.leases import Leases
+from openab.control.pool import AgentPool
 from openab.control.services import Services
 from openab.control.session_endings import SessionEndings
 from openab.control.settings import Settings
@@ -158,6 +159,7 @@ class Stage:
         safe_agents: Agents = outside(self.agents)
         self._safe_channel: Channel = outside(self.channel)
         self.stream_log = StreamLog(database, safe_agents, settings.commit_every, self.signals)
+        self.pool = AgentPool(safe_agents, settings.pool, self.clock)
         self.services = Services(
             database=database,
             channel=lambda _permit: self._safe_channel,
@@ -167,6 +169,7 @@ class Stage:
             settings=settings,
             leases=Leases(self.clock, 3600.0),
             clock=self.clock,
+            pool=self.pool,
             signals=self.signals,
         )
         self.dispatcher = Dispatcher(self.services)
@@ -194,6 +197,7 @@ class Stage:
             "intake": self.intake.run(),
             "stream log": self.stream_log.run(),
             "session endings": self.endings.run(),
+            "pool": self.pool.run(),
             "dispatcher": self.dispatcher.run(self.stopping),
         }.items():
             self._tasks[name] = spawn(name, work)
@@ -205,6 +209,7 @@ class Stage:
             await self._tasks["dispatcher"]
         finally:
             await end(self._tasks["intake"])
+            await end(self._tasks["pool"])
             await end(self._tasks["stream log"])
             await end(self._tasks["session endings"])
             await self.agents.stop()
