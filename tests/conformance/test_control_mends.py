@@ -215,6 +215,7 @@ async def test_a_wish_made_while_wishes_are_written_is_kept(database: Database) 
             return stage.channel.message(message.message_id).reactions == {"🔥"}
 
         await stage.until(is_shown)
+    assert not meanwhile
 
 
 async def test_a_cancelled_turn_whose_broker_ends_is_told_as_cancelled(database: Database) -> None:
