@@ -8,8 +8,17 @@ import structlog
 from rich.emoji import Emoji
 
 from openab.agents.environment import agent_environment
+from openab.agents.workspaces import LocalWorkspaces
 from openab.config.models import Config
-from openab.control.settings import Emojis, PoolSettings, ReactionSettings, ReplySettings, Settings
+from openab.config.paths import expand_home, openab_home, user_home
+from openab.control.settings import (
+    Emojis,
+    PoolSettings,
+    ReactionSettings,
+    ReplySettings,
+    Settings,
+    WorkspaceSettings,
+)
 from openab.domain.batching import Batching, DispatchMode, OnBusy
 from openab.domain.gates import BotMode, GatePolicy, UserMode, plain_emoji
 from openab.domain.ids import AccountId, ChannelName, ConversationRef, WorkerId
@@ -30,7 +39,7 @@ class Live:
     def __init__(self, config: Config, account: AccountId, environ: Mapping[str, str]) -> None:
         self.config = config
         self._account = account
-        self._environ = environ
+        self.environ = environ
 
     def policy(self) -> GatePolicy:
         """What the gates need."""
@@ -71,7 +80,7 @@ class Live:
 
     def agent(self) -> AgentSpec:
         """How the default agent is started."""
-        return agent_spec(self.config, self._environ)
+        return agent_spec(self.config, self.environ)
 
 
 def agent_spec(config: Config, environ: Mapping[str, str]) -> AgentSpec:
@@ -122,6 +131,13 @@ def settings(live: Live, account: AccountId, worker: WorkerId, proof: str) -> Se
             done_hold=reactions.timing.done_hold,
             error_hold=reactions.timing.error_hold,
         ),
+        workspace=WorkspaceSettings(
+            aliases={
+                name: str(_in_home(folder, live.environ))
+                for name, folder in config.workspace.aliases.items()
+            },
+            per_thread=config.workspace.per_thread.value,
+        ),
         lease=cluster.lease,
         call=cluster.call,
         drain=cluster.drain,
@@ -140,6 +156,17 @@ def reaction_mapping(config: Config) -> Mapping[str, str]:
 def _emoji(written: str) -> str:
     # rich knows the names that chat networks give to emoji.
     return plain_emoji(Emoji.replace(written.strip()))
+
+
+def _in_home(folder: str, environ: Mapping[str, str]) -> Path:
+    home = user_home(environ)
+    return home / expand_home(folder, home)
+
+
+def workspaces(live: Live) -> LocalWorkspaces:
+    """Where threads get folders of their own: below openab's folder, so in nobody's repository."""
+    environ = live.environ
+    return LocalWorkspaces(openab_home(environ) / "workspaces", user_home(environ), environ)
 
 
 def presentation(live: Live) -> PresentationSettings:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from openab.agents.host.embedded import EmbeddedAgents
-from openab.app.values import Live, presentation, settings
+from openab.app.values import Live, presentation, settings, workspaces
 from openab.channels.discord.client import DiscordClient
 from openab.control.commands import Commands
 from openab.control.courtesies import Courtesies
@@ -142,6 +142,7 @@ def wire(
         leases=Leases(time.monotonic, told.lease.total_seconds(), renewal.valid_until),
         clock=time.monotonic,
         pool=pool,
+        workspaces=workspaces(live),
         signals=signals,
         counters=_counters(metrics),
     )

@@ -99,8 +99,17 @@ class Pool(Section):
 class Workspace(Section):
     """`[workspace]`: the folders that sessions work in."""
 
-    aliases: TextMap = theirs({}, "Names for folders, for `[[ws:@NAME]]`.")
-    per_thread: PerThread = ours("off", "Give each thread a folder or a worktree of its own.")
+    aliases: TextMap = theirs(
+        {},
+        "Names for folders inside the home folder: `[[ws:@NAME]]` at the head of a session's first "
+        "message has it work there.",
+    )
+    per_thread: PerThread = ours(
+        "off",
+        "Give each thread an empty folder, or a worktree of the repository that it would work in "
+        "(branch `openab/THREAD`), below `workspaces` in openab's folder. A folder that was asked "
+        "for by name is used itself, unless it is `worktree`.",
+    )
 
 
 class Permissions(Section):

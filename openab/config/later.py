@@ -22,8 +22,6 @@ LATER: tuple[Later, ...] = (
         "discord.backfill_minutes", (60,), "messages from while openab was away are not answered"
     ),
     Later("discord.thread_bindings", (), "threads are not bound to sessions"),
-    Later("workspace.aliases", ({},), "`[[ws:@NAME]]` is not understood"),
-    Later("workspace.per_thread", ("off",), "all threads work in the same folder"),
     Later("handoff", (), "work is not passed between bots"),
     Later("recovery", (), "a turn whose agent is gone ends as interrupted"),
     Later("database.keep_days", (), "finished rows are kept for good"),

@@ -1,6 +1,7 @@
 """What a turn asks of its agent: open, prompt, follow to the end, and pass cancels and answers on."""
 
 import asyncio
+from dataclasses import replace
 
 import structlog
 
@@ -11,6 +12,7 @@ from openab.control.retire import owe_notice
 from openab.control.services import Services
 from openab.control.session_options import SessionOptions
 from openab.control.stream_log import StreamRecord
+from openab.control.workspaces import Placing
 from openab.domain.agent_events import (
     AgentEvent,
     AgentFailure,
@@ -24,6 +26,7 @@ from openab.domain.agent_events import (
     UsageChanged,
 )
 from openab.domain.errors import LeaseLost, Rejected
+from openab.domain.ids import ConversationRef
 from openab.domain.options import Option
 from openab.ports.agent import (
     AgentRefused,
@@ -58,6 +61,7 @@ class AgentRun:
         ownership: Ownership,
         turn: Turn,
         session: Session,
+        where: ConversationRef,
         cancelled: asyncio.Event,
     ) -> None:
         self._services = services
@@ -69,6 +73,7 @@ class AgentRun:
             services.database.id, session.key, session.generation, session.epoch
         )
         self._questions = Questions(services, ownership, turn)
+        self._placing = Placing(services, ownership, where, session)
         self._options = SessionOptions(services, ownership, turn, session)
         self._chosen = session.chosen
         #: Told in front of the answer.
@@ -149,10 +154,12 @@ class AgentRun:
                 await end(opening)
 
     async def _start(self) -> Opened:
-        """Nothing is started before there is room for it."""
-        services = self._services
+        """The folder first, then room for one more agent, and only then the agent that works there."""
+        services, spec = self._services, self._services.settings.agent()
+        placed = await self._placing.place(spec.working_dir)
+        self.preface = placed.told
         await services.pool.admit(self._turn.id, self._name)
-        spec, known = services.settings.agent(), self._session.acp_session_id
+        spec, known = replace(spec, working_dir=placed.path), self._session.acp_session_id
         return await services.agents.open(self._name, spec, known)
 
     async def _remember(self, opened: Opened) -> str | None:
@@ -177,7 +184,7 @@ class AgentRun:
         if not entries:
             # Nothing was said before (or it is remembered), so nothing is lost.
             return ""
-        self.preface = notices.context_lost()
+        self.preface = "\n\n".join(filter(None, (self.preface, notices.context_lost())))
         log.warning("session_context_lost", session=session.key, turn_id=self._turn.id)
         return transcript_preamble(entries)
 

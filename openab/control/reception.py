@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from openab.control.bodies import queued_placeholder
+from openab.control.first_message import wishes_of
 from openab.control.settings import Settings
 from openab.domain.batching import Batching, DispatchMode, OnBusy, weight
 from openab.domain.delivery import DeliveryKind, Purpose
@@ -35,7 +36,7 @@ from openab.storage.deliveries import Owed
 from openab.storage.engine import Transaction
 from openab.storage.turns import Arrival, NewTurn, Turn
 from openab.text.notices import newer_message
-from openab.text.titles import thread_title
+from openab.text.titles import given_title, thread_title
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +58,15 @@ async def accept(
     tx: Transaction, settings: Settings, reception: Reception
 ) -> tuple[TurnId, ConversationId]:
     """Queue the turn, or add to one that waits, with every row that people see of it before it runs."""
-    where, thread = await _place(tx, settings, reception)
+    wishes = await wishes_of(
+        tx, reception.text, reception.here, opens_thread=reception.verdict.opens_thread
+    )
+    reception = replace(reception, text=wishes.text)
+    where, thread = await _place(tx, settings, reception, wishes.title)
     spec = settings.agent()
     session = await sessions.ensure(tx, where, agent=spec.name, working_dir=spec.working_dir)
+    if wishes.workspace:
+        await sessions.ask_for_workspace(tx, session.key, wishes.workspace)
     # This locks the row that an owner locks before it claims a turn here.
     await conversations.mark_involved(tx, where.id)
     waiting = await turns.open_of(tx, where.id)
@@ -125,7 +132,7 @@ def _new_turn(
 
 
 async def _place(
-    tx: Transaction, settings: Settings, reception: Reception
+    tx: Transaction, settings: Settings, reception: Reception, wished_title: str | None
 ) -> tuple[Conversation, DeliveryId | None]:
     message = reception.message
     if reception.run is not None or not reception.verdict.opens_thread:
@@ -138,8 +145,11 @@ async def _place(
         # Its starter message is shown in the thread, so the bot that wrote it is in there.
         await conversations.note_message(tx, thread, message.message_id, other_bot=True)
         thread = replace(thread, has_other_bot=True)
-    title = thread_title(
-        reception.text, [a.name for a in message.attachments], message.author.display_name
+    author = message.author.display_name
+    title = (
+        given_title(wished_title, author)
+        if wished_title
+        else thread_title(reception.text, [a.name for a in message.attachments], author)
     )
     delivery = await deliveries.owe(
         tx,

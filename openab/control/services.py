@@ -11,6 +11,7 @@ from openab.ports.agent import Agents
 from openab.ports.channel import Channel
 from openab.ports.feed import FeedSource
 from openab.ports.signals import Signals
+from openab.ports.workspaces import Workspaces
 from openab.storage.engine import Database
 
 
@@ -47,5 +48,6 @@ class Services:
     leases: Leases
     clock: Callable[[], float]
     pool: AgentPool
+    workspaces: Workspaces
     signals: Signals = field(default_factory=Signals)
     counters: Counters = Counters()

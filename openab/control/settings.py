@@ -68,6 +68,16 @@ class PoolSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkspaceSettings:
+    """Which folders sessions work in."""
+
+    #: Names that people may give, without the `@`, and the folders they lead to.
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    #: off | folder | worktree
+    per_thread: str = "off"
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """Everything that the control plane is told once; callables are read at each use (reload)."""
 
@@ -87,6 +97,7 @@ class Settings:
     on_busy: OnBusy = OnBusy.QUEUE
     pool: PoolSettings = PoolSettings()
     replies: Callable[[], ReplySettings] = ReplySettings
+    workspace: WorkspaceSettings = field(default_factory=WorkspaceSettings)
     reactions: ReactionSettings = ReactionSettings()
     lease: timedelta = timedelta(seconds=15)
     call: timedelta = timedelta(seconds=5)

@@ -142,7 +142,14 @@ class TurnRunner:
         record = self._services.stream_log.open(self._turn.id, self._ownership, self._on_lost)
         record.keep_usage_of(session)
         feed = self._open_feed(session)
-        agent = AgentRun(self._services, self._ownership, self._turn, session, self._cancelled)
+        agent = AgentRun(
+            self._services,
+            self._ownership,
+            self._turn,
+            session,
+            self._where.ref,
+            self._cancelled,
+        )
         self._agent = agent
         try:
             prompt_end = await agent.work(record, feed)

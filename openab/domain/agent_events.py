@@ -76,6 +76,8 @@ class FailureKind(StrEnum):
     HARD_TIMEOUT = "hard_timeout"
     #: More output than the journal's cap.
     OUTPUT_TOO_LARGE = "output_too_large"
+    #: The folder that the session is to work in cannot be used.
+    WORKSPACE = "workspace"
 
 
 @dataclass(frozen=True, slots=True)

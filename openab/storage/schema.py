@@ -133,6 +133,10 @@ sessions = sa.Table(
     #: The generation before the last reset, while this host may still run its agent.
     sa.Column("ending_generation", sa.Integer),
     sa.Column("ending_incarnation", sa.String(64)),
+    #: The workspace that the first message asked for, as it was written: `@name`.
+    sa.Column("workspace_alias", RawText),
+    #: `working_dir` is the folder that was made or found for this session; before, it is the usual one.
+    sa.Column("is_placed", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Index(None, "account", "last_activity_at"),
     sa.Index(
         "ix_sessions_ending",

@@ -48,6 +48,10 @@ class Session:
     reset_at: datetime | None
     #: The first generation whose agent may still run after a reset, and at which host.
     ending: tuple[int, Incarnation] | None
+    #: The workspace that was asked for, as it was written.
+    workspace_alias: str | None
+    #: `working_dir` was made or found for this session.
+    is_placed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +138,21 @@ async def remember_agent(
     return _session(row) if row else None
 
 
+async def ask_for_workspace(tx: Transaction, key: SessionKey, alias: str | None) -> None:
+    """The session is to work in the folder of this alias, or (None) in the usual one."""
+    await _set(tx, key, workspace_alias=alias, is_placed=False)
+
+
+async def place(tx: Transaction, session: Session, working_dir: str) -> bool:
+    """Keep the folder that was made or found for the session; False: it was reset meanwhile."""
+    result = await tx.execute(
+        sa.update(sessions)
+        .where(sessions.c.session_key == session.key, sessions.c.generation == session.generation)
+        .values(working_dir=working_dir, is_placed=True)
+    )
+    return bool(result.rowcount == 1)
+
+
 async def remember_options(tx: Transaction, key: SessionKey, options: Sequence[Option]) -> None:
     """Keep what the agent says can be chosen, for as long as it says nothing else."""
     await _set(tx, key, known_options=[_written(option) for option in options])
@@ -183,6 +202,7 @@ async def reset(tx: Transaction, session: Session) -> None:
         reset_at=await tx.now(),
         ending_generation=pending[0] if pending else session.generation,
         ending_incarnation=session.incarnation,
+        is_placed=False,
     )
 
 
@@ -249,6 +269,8 @@ def _session(row: Any) -> Session:
         ending=(row.ending_generation, Incarnation(row.ending_incarnation))
         if row.ending_incarnation
         else None,
+        workspace_alias=row.workspace_alias,
+        is_placed=row.is_placed,
     )
 
 

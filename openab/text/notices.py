@@ -4,6 +4,7 @@ Names and reasons come from outside: they are put on one line, cut short and mad
 """
 
 import re
+from collections.abc import Sequence
 from datetime import datetime
 
 from openab.domain.agent_events import AgentFailure, FailureKind, HostNotice, PromptEnded
@@ -14,6 +15,8 @@ from openab.text.neutralize import neutralize
 _LONGEST_NAME = 60
 _LONGEST_REASON = 300
 _LONGEST_TAIL = 700
+_LONGEST_EXPLANATION = 900
+_MOST_NAMES = 10
 _TAIL_LINES = 8
 _ESCAPE_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
@@ -217,6 +220,43 @@ def agent_failed(failure: AgentFailure) -> str:
     return _SENTENCES[failure.kind](failure) + _tail(failure.stderr_tail)
 
 
+def workspace_refused(fault: str, alias: str, detail: str, known: Sequence[str]) -> str:
+    """Why a session has no folder to work in, as an agent's failure tells it; `fault` is the port's word."""
+    who = f"The workspace {_name(alias)}" if alias else "The agent's working_dir"
+    names = ", ".join(f"@{_name(name)}" for name in known[:_MOST_NAMES]) or "none"
+    why = _WORKSPACE_FAULTS.get(fault, _WORKSPACE_FAULTS["git"])
+    told = why.format(who=who, alias=_name(alias), known=names, detail=_line(detail))
+    return f"{told} The request was not started."
+
+
+_WORKSPACE_FAULTS = {
+    "unknown": "There is no workspace {alias} here. Known are: {known}. Ask again with one of them, or with none for the usual folder.",
+    "missing": "{who} leads to no folder: {detail}. Ask again without it, or have the folder made.",
+    "outside_home": "{who} leads out of the home folder, where nobody is sent. Ask again without it.",
+    "not_a_repository": "A thread gets a worktree of its own here, but the folder is no Git repository: {detail}. Make it one, or change [workspace] per_thread.",
+    "no_commit": "A thread gets a worktree of its own here, but the repository {detail} has no commit yet. Commit something first.",
+    "no_git": "A thread gets a worktree of its own here, but git is not installed on the bot's machine. Install it.",
+    "git": "No worktree could be made for this thread: {detail}. Ask again once that is mended.",
+    "taken": "No worktree could be made for this thread: {detail} is in the way. Move it, and ask again.",
+    "busy": "The worktree of this thread is still being made. Ask again in a moment.",
+}
+
+
+def work_left(files: int, commits: int) -> str:
+    """A new session goes on in a folder that holds a former one's work."""
+    uncommitted = f"{files} uncommitted {'file' if files == 1 else 'files'}" if files else ""
+    elsewhere = f"{commits} {'commit' if commits == 1 else 'commits'} found nowhere else"
+    what = " and ".join(filter(None, (uncommitted, elsewhere if commits else "")))
+    return (
+        f"\u2139\ufe0f This thread's worktree was kept: it holds {what or 'what git will not remove'}. "
+        "This session goes on in it."
+    )
+
+
+def _workspace(failure: AgentFailure) -> str:
+    return f"📁 {shorten(_one_line(failure.message), _LONGEST_EXPLANATION)}"
+
+
 def _not_found(failure: AgentFailure) -> str:
     return f"❌ The agent could not be started: {_line(failure.message)}. Check `[agent] command`; `openab doctor` tries it."
 
@@ -266,6 +306,7 @@ _SENTENCES = {
     FailureKind.TRANSPORT: _transport,
     FailureKind.HARD_TIMEOUT: _hard_timeout,
     FailureKind.OUTPUT_TOO_LARGE: _output_too_large,
+    FailureKind.WORKSPACE: _workspace,
 }
 
 

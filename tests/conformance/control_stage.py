@@ -31,6 +31,7 @@ from openab.storage.turns import Turn
 from tests.builders import ACCOUNT, CHANNEL, HOME, a_message, a_ref, an_author, some_settings
 from tests.fakes.agent import ScriptedAgents
 from tests.fakes.channel import RecordingChannel
+from tests.fakes.workspaces import RecordedWorkspaces
 
 if TYPE_CHECKING:
     from openab.ports.agent import Agents
@@ -154,6 +155,7 @@ class Stage:
         self.agents = agents or StageAgents()
         self.signals = AnySignals()
         self.feeds = Feeds()
+        self.workspaces = RecordedWorkspaces()
         self.clock = Clock()
         self.told_off: list[MessageRef] = []
         safe_agents: Agents = outside(self.agents)
@@ -170,6 +172,7 @@ class Stage:
             leases=Leases(self.clock, 3600.0),
             clock=self.clock,
             pool=self.pool,
+            workspaces=outside(self.workspaces),
             signals=self.signals,
         )
         self.dispatcher = Dispatcher(self.services)

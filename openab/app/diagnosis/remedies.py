@@ -16,6 +16,7 @@ FAILURES: dict[FailureKind, str] = {
     FailureKind.EXITED: "see what the agent wrote last, mend that, and ask again",
     FailureKind.TRANSPORT: "ask again; the agent is started anew",
     FailureKind.HARD_TIMEOUT: "ask for less at once, or raise [pool].prompt_hard_timeout_secs",
+    FailureKind.WORKSPACE: "correct [workspace] or the folder, or ask for another one; then ask again",
     FailureKind.OUTPUT_TOO_LARGE: "ask for less output, for instance a file instead of an answer",
 }
 DEAD: dict[DeadReason, str] = {

@@ -195,8 +195,6 @@ def test_what_is_as_it_says_needs_no_word(text: str) -> None:
     ("key", "value"),
     [
         ("discord.thread_bindings.idle_hours", "1"),
-        ("workspace.per_thread", '"worktree"'),
-        ("workspace.aliases.x", '"~/x"'),
         ("handoff.announce", "true"),
         ("recovery.policy", '"ask"'),
         ("cron.usercron_enabled", "true"),

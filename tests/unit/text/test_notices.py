@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openab.domain.agent_events import AgentFailure, EndKind, FailureKind, HostNotice, PromptEnded
+from openab.ports.workspaces import Fault
 from openab.text import notices
 from openab.text.fences import open_at_end
 from openab.text.neutralize import live_mentions
@@ -124,3 +125,27 @@ def test_an_empty_answer_is_diagnosed_by_its_end(end: PromptEnded | None, said: 
     notice = notices.empty_answer(end)
     assert said in notice
     _check(notice)
+
+
+@given(outside, outside, st.lists(outside, max_size=12))
+def test_a_refused_workspace_is_quoted_safely(alias: str, detail: str, known: list[str]) -> None:
+    for fault in (*Fault, "a word of tomorrow"):
+        said = notices.workspace_refused(fault, alias, detail, known)
+        told = notices.agent_failed(AgentFailure(FailureKind.WORKSPACE, said))
+        _check(told)
+        assert len(told.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("files", "commits", "what"),
+    [
+        (1, 0, "1 uncommitted file of"),
+        (2, 3, "2 uncommitted files and 3 commits found nowhere else"),
+        (0, 1, "1 commit found nowhere else"),
+        (0, 0, "what git will not remove"),
+    ],
+)
+def test_what_was_left_is_counted(files: int, commits: int, what: str) -> None:
+    said = notices.work_left(files, commits)
+    _check(said)
+    assert what.removesuffix(" of") in said

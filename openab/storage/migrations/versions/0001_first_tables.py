@@ -106,6 +106,8 @@ def upgrade() -> None:
         sa.Column("reset_at", sa.BigInteger(), nullable=True),
         sa.Column("ending_generation", sa.Integer(), nullable=True),
         sa.Column("ending_incarnation", sa.String(length=64), nullable=True),
+        sa.Column("workspace_alias", sa.LargeBinary(), nullable=True),
+        sa.Column("is_placed", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.ForeignKeyConstraint(
             ["conversation"], ["conversations.id"], name=op.f("fk_sessions_conversation")
         ),
