@@ -1,6 +1,7 @@
 """Every few seconds: the numbers that nobody reports by itself, and the counts that all processes share."""
 
 import asyncio
+
 import structlog
 
 from openab.app.values import DISCORD

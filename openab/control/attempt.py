@@ -10,7 +10,6 @@ from openab.domain.ids import DeliveryId, MessageRef, PlatformId
 from openab.ports.channel import Channel, ChannelRejected, Refusal
 from openab.storage.deliveries import Delivery
 
-
 #: How long a call waits for a token that is accepted again.
 _TOKEN_SECONDS = 60.0
 

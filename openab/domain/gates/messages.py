@@ -124,8 +124,10 @@ def _where(case: _Case) -> Verdict | None:
 
 
 def _meant_for_others(case: _Case) -> Verdict | None:
-    message = case.message
-    names_others = message.mentioned_bots or message.mentioned_roles & case.policy.peer_roles
+    """Whoever names another bot and not us; in mode `involved` that is heard, too, unless peers are listed."""
+    message, policy = case.message, case.policy
+    minds = policy.peer_roles or policy.user_mode is UserMode.MULTIBOT_MENTIONS
+    names_others = message.mentioned_roles & policy.peer_roles or (minds and message.mentioned_bots)
     return ignored("meant_for_other_bot") if names_others and not case.is_addressed else None
 
 

@@ -37,7 +37,7 @@ class GatePolicy:
     user_mode: UserMode = UserMode.MULTIBOT_MENTIONS
     #: A mention of one of these roles is a mention of us.
     own_roles: frozenset[str] = frozenset()
-    #: A mention of one of these is meant for other bots.
+    #: A mention of one of these is meant for other bots; if there are any, so is a bot's own mention.
     peer_roles: frozenset[str] = frozenset()
     #: Bot turns in a row, after which a person has to speak.
     max_bot_turns: int = 100

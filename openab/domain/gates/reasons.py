@@ -19,7 +19,7 @@ REASONS: dict[str, str] = {
     "conversation_gone": "Discord said that this conversation is gone",
     "dm_off": "direct messages are off: set [discord].allow_dm",
     "channel_not_allowed": "the channel is not in [discord].allowed_channels",
-    "meant_for_other_bot": "it mentions another bot, or a role of other bots, and not this bot",
+    "meant_for_other_bot": "it mentions another bot, or a role of other bots, and not this bot; mention it",
     "not_mentioned": "in a channel the bot answers only when it is mentioned",
     "not_involved": "the bot has no part in this thread; mention it",
     "mention_needed": 'the bot must be mentioned: [discord].allow_user_messages is "mentions"',

@@ -77,10 +77,11 @@ def rows() -> Iterator[Row]:
     policies = [
         GatePolicy(
             ACCOUNT, frozenset({"77"}), frozenset({HUMAN.id}), bot_mode, trusted, dm, user_mode,
-            frozenset({OUR_ROLE}), frozenset({PEERS}),
+            frozenset({OUR_ROLE}), peers,
         )
-        for bot_mode, trusted, dm, user_mode in product(
-            BotMode, (frozenset(), frozenset({TRUSTED.id})), (False, True), UserMode
+        for bot_mode, trusted, dm, user_mode, peers in product(
+            BotMode, (frozenset(), frozenset({TRUSTED.id})), (False, True), UserMode,
+            (frozenset(), frozenset({PEERS})),
         )
     ]  # fmt: skip
     authors = (HUMAN, STRANGER, BOT, TRUSTED, HOOK)
@@ -88,8 +89,19 @@ def rows() -> Iterator[Row]:
     for author, mention, where, known, policy in product(
         authors, MENTIONS, places, facts, policies
     ):
-        if where != (Place.DM, False):
+        if _matters(author, where, known, policy):
             yield Row(author, mention, *where, known, policy)
+
+
+def _matters(
+    author: Author, where: tuple[Place, bool], facts: ConversationFacts, policy: GatePolicy
+) -> bool:
+    """Leaves out what differs only in something that cannot be looked at there."""
+    place, listed = where
+    about_bots = policy.bot_mode is not BotMode.OFF or policy.trusted_bots or facts.is_capped
+    if about_bots and not author.is_other_bot:
+        return False
+    return listed if place is Place.DM else policy.allow_dm
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +121,7 @@ def expected(row: Row) -> str:
         return "channel_not_allowed"
     if mentioned:
         return _listed(row)
-    if row.mention in TO_OTHERS:
+    if row.mention in TO_OTHERS and _minds(row):
         return "meant_for_other_bot"
     if row.place is Place.CHANNEL:
         return "not_mentioned"
@@ -120,6 +132,12 @@ def expected(row: Row) -> str:
     if not bot and policy.user_mode is UserMode.MULTIBOT_MENTIONS and facts.has_other_bot:
         return "mention_needed_among_bots"
     return _listed(row)
+
+
+def _minds(row: Row) -> bool:
+    """Peers are listed; or a bot is named where other bots make a mention necessary."""
+    others_matter = row.policy.user_mode is UserMode.MULTIBOT_MENTIONS
+    return bool(row.policy.peer_roles) or (others_matter and row.mention == "another bot")
 
 
 def _bot(row: Row, *, mentioned: bool, trusted: bool) -> str:
