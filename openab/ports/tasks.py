@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Coroutine
-from contextlib import suppress
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
@@ -14,9 +13,13 @@ def spawn(name: str, coroutine: Coroutine[Any, Any, Result]) -> "asyncio.Task[Re
 
 
 async def end(task: "asyncio.Task[Any] | None") -> None:
-    """Cancel a task and wait until it has ended; its cancellation is not an error, others are raised."""
+    """Cancel a task and wait until it has ended; its cancellation is not an error, others are raised.
+
+    A cancellation of the caller meanwhile is its own, and comes out.
+    """
     if task is None or task is asyncio.current_task():
         return
     task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task
+    await asyncio.wait({task})
+    if not task.cancelled():
+        task.result()

@@ -23,7 +23,7 @@ from openab.domain.errors import OpenabError
 from openab.domain.ids import PlatformId
 from openab.domain.message import InboundMessage, InboundReaction
 from openab.ports.channel import ChannelUnreachable
-from openab.ports.tasks import end, spawn
+from openab.ports.tasks import spawn
 
 _CONNECT_SECONDS = 60.0
 _LOOK_SECONDS = 10.0
@@ -142,7 +142,9 @@ class DiscordClient:
             await self._supervise(events, tasks, stopping)
         finally:
             for task in tasks:
-                await end(task)
+                task.cancel()
+            # Not one after the other: the error of one would leave the next to nobody.
+            await asyncio.wait(tasks)
             await self._end_answers()
 
     def _events(self, identity: Identity, joiner: Joiner) -> Events:
