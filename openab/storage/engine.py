@@ -107,7 +107,7 @@ class Database:
         connection = await to_its_end("connect", _connected(engine), self._give_back)
         tx = Transaction(connection, self, self.offset)
         try:
-            await in_our_errors(connection.begin().start())
+            await to_its_end("begin", in_our_errors(connection.begin().start()))
             current.set(tx)
             yield tx
         finally:

@@ -125,7 +125,7 @@ class Transaction:
     async def _step(self, step: Callable[[], Awaitable[Result]]) -> Result:
         self._must_be_sound()
         try:
-            return await in_our_errors(step())
+            return await to_its_end("statement", in_our_errors(step()))
         except BaseException:
             self._is_broken = True
             raise

@@ -607,6 +607,30 @@ class TestSqliteFiles:
         assert failures == []
 
 
+async def test_callers_cancelled_at_any_step_leave_no_connection(database_address: str) -> None:
+    await upgrade(database_address)
+    database = await Database.open(database_address)
+    try:
+        for waits in range(0, 120, 5):
+            callers = [
+                spawn("cancelled caller", work(database)) for work in (_read_once, _write_once) * 3
+            ]
+            for _ in range(waits):
+                await asyncio.sleep(0)
+            for caller in callers:
+                await end(caller)
+        await _write_once(database)
+    finally:
+        # The fixture finds connections that are still open after this.
+        await database.close()
+
+
+async def _write_once(database: Database) -> None:
+    async with database.transaction() as tx, tx.savepoint():
+        assert await tx.has_table(accounts)
+        assert (await tx.now()).tzinfo is not None
+
+
 async def test_a_caller_cancelled_while_it_connects_leaves_no_connection(
     database_address: str,
 ) -> None:
