@@ -125,7 +125,8 @@ async def test_a_trusted_bot_that_mentions_another_in_a_new_message_is_heard(sce
     stage, sol, luna = scene
     asked = await _thread_of_both(scene)
     await sol.bot.say(asked.id, f"{luna.bot.mention} [[say=good morning]]")
-    await stage.answer(asked.id, luna, "good morning")
+    answer = await stage.answer(asked.id, luna, "good morning")
+    assert answer.author.id == luna.bot.id
 
 
 async def _has_seen_everything(scene: Scene, thread: str) -> None:

@@ -133,9 +133,10 @@ async def test_an_archived_thread_is_opened_again(scene: Scene) -> None:
     asked = await stage.ask(sol, "[[say=before]] [[wait=1.5]] [[say=after]]", stage.room())
     await stage.live(asked.id, "before")
     await stage.ann.archive(asked.id)
-    await stage.answer(asked.id, sol, "after")
+    answer = await stage.answer(asked.id, sol, "after")
     await stage.settled(asked)
     await sol.turn_is(asked, "done")
+    assert "before" in answer.content
 
 
 async def test_a_locked_thread_is_told_in_the_parent(scene: Scene) -> None:

@@ -46,7 +46,8 @@ async def test_a_request_that_is_deleted_meanwhile_is_answered_without_a_referen
     again = await stage.ann.say(asked.id, _TURN)
     await stage.live(asked.id, "half")
     await stage.ann.delete(again)
-    await stage.answer(asked.id, sol, "half and half")
+    answer = await stage.answer(asked.id, sol, "half and half")
+    assert answer.referenced is None
     await sol.turn_is(again, "done")
     await stage.bare(asked.id)
 

@@ -428,6 +428,7 @@ class TestClosing:
             await database.close()
             await add(tx, "1")
         # The leak check of every test finds a thread or a connection that was left.
+        assert tx.is_committed
 
 
 class TestALostServer:

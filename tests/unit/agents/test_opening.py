@@ -51,15 +51,17 @@ async def test_a_replay_has_drained_when_it_is_silent() -> None:
     async with asyncio.timeout(5), asyncio.TaskGroup() as group:
         drained = group.create_task(replay.drained(start=3, quiet=0.1))
         for _ in range(5):
-            await asyncio.sleep(0.03)
+            await asyncio.sleep(0.03)  # shorter than the quiet that ends the replay
             assert not drained.done()
             replay.add(None)
     assert replay.count == 5
 
 
 async def test_no_replay_is_waited_for_only_so_long() -> None:
+    replay = Replay()
     async with asyncio.timeout(2):
-        await Replay().drained(start=0.05, quiet=5)
+        await replay.drained(start=0.05, quiet=5)
+    assert replay.count == 0
 
 
 def test_news_about_the_session_is_no_history() -> None:

@@ -211,6 +211,7 @@ def test_a_child_does_not_inherit_the_lock(
         lock.release()
         other = AccountLock(folder, "discord", "42")
         other.acquire()
+        assert other.proof
         other.release()
     finally:
         child.communicate(b"\n", timeout=10)
