@@ -7,10 +7,11 @@ from datetime import datetime, timedelta
 
 import structlog
 
+from openab.control.beside import beside
 from openab.control.containment import end_barely
 from openab.control.outbox import Outbox
 from openab.control.persist import RETRY_SECONDS
-from openab.control.place_in_line import PlaceInLine
+from openab.control.place_in_line import PlaceInLine, next_of
 from openab.control.queue_signs import QueueSigns
 from openab.control.recovery import end_interrupted
 from openab.control.services import Services
@@ -143,12 +144,15 @@ class ConversationOwner:
         await self._end_run()
 
     async def _end_run(self) -> None:
-        if self._run is None:
+        if self._run is None or self._runner is None:
             return
         try:
             await end(self._run)
         except OpenabError as error:
             log.info("run_not_ended_well", conversation=self._where.id, told=str(error))
+        finally:
+            # A task that was cancelled before it had begun could not.
+            self._services.pool.leave(self._runner.turn_id)
 
     async def _recover(self) -> bool:
         await self._outbox.recover()
@@ -203,18 +207,23 @@ class ConversationOwner:
         """One look at everything; True when the conversation was given back."""
         self._woken.clear()
         await self._hold_on()
-        await self._collect_run()
-        await self._advance_turns()
-        sent = await self._outbox.step()
+        await self._tend_turns()
+        # A call may take long: turns end and begin beside it.
+        sent, was_woken = await beside(
+            f"send {self._where.id}", self._outbox.step(), self._woken, self._tend_turns
+        )
         reacted, reaction_due = await self._reactions.step()
-        if sent.did or reacted or self._lost.is_set():
+        if sent.did or reacted or was_woken or self._lost.is_set():
             return False
         due = min((moment for moment in (sent.due_at, reaction_due) if moment), default=None)
-        is_working = self.is_running_turn or self._line.is_kept
-        if not is_working and not await self._is_soon(due) and await self._give_back():
+        if not await self._has_more(due) and await self._give_back():
             return True
         await self._wait(due)
         return False
+
+    async def _tend_turns(self) -> None:
+        await self._collect_run()
+        await self._advance_turns()
 
     async def _hold_on(self) -> None:
         """The lease ran out by our own clock: take it again, unless somebody else claimed meanwhile.
@@ -247,18 +256,23 @@ class ConversationOwner:
         async with self._services.database.read() as tx:
             waiting = await turns.open_of(tx, self._where.id)
             now = await tx.now()
-        has_place = self._line.want(None if self._draining else _next_of(waiting, now))
         first = waiting[0] if waiting else None
-        if first and self._line.is_kept and not has_place and first.state is TurnState.QUEUED:
+        # What our own run has begun may still stand there as queued.
+        others = [turn for turn in waiting if not self.runs(turn.id)]
+        wanted = None if self._draining else next_of(others, now)
+        has_place = self._line.want(wanted)
+        if first is None:
+            self._signs.see(waiting)
+            return
+        may_begin = first is wanted and not self.is_running_turn
+        if may_begin and not has_place:
             is_told = await self._line.tell(first)
             self._signs.see(waiting, busy_agents=self._services.pool.size, is_told=is_told)
             return
         self._signs.see(waiting)
-        if first is None:
-            return
         if first.state is TurnState.RUNNING:
             await self._tend(first)
-        elif has_place and not self.is_running_turn and await self._may_start(first):
+        elif may_begin and await self._may_start(first):
             self._start(first)
 
     async def _tend(self, turn: Turn) -> None:
@@ -288,14 +302,16 @@ class ConversationOwner:
             on_lost=self.lose,
             wake=self.wake,
         )
-        self._run = spawn(f"turn {turn.id}", self._runner.run())
+        self._run = spawn(f"turn {turn.id}", self._run_in_place(self._runner))
         self._line.start()
-        # Also if the task was cancelled before it had begun.
-        self._run.add_done_callback(lambda _task: self._left(turn))
+        self._run.add_done_callback(lambda _task: self.wake())
 
-    def _left(self, turn: Turn) -> None:
-        self._services.pool.leave(turn.id)
-        self.wake()
+    async def _run_in_place(self, runner: TurnRunner) -> None:
+        try:
+            await runner.run()
+        finally:
+            # Before anybody can see that the run is over: the same turn may be started once more.
+            self._services.pool.leave(runner.turn_id)
 
     def _sent(self, delivery: Delivery) -> None:
         is_placeholder = (
@@ -305,7 +321,9 @@ class ConversationOwner:
         if is_placeholder and delivery.platform_id and runner and runner.turn_id == delivery.turn:
             runner.placeholder(delivery.platform_id)
 
-    async def _is_soon(self, due: datetime | None) -> bool:
+    async def _has_more(self, due: datetime | None) -> bool:
+        if self.is_running_turn or self._line.is_kept:
+            return True
         if due is None or self._draining:
             return False
         async with self._services.database.read() as tx:
@@ -332,10 +350,3 @@ class ConversationOwner:
         self._is_given_back = True
         self._services.signals.tell("conversation_released")
         return True
-
-
-def _next_of(waiting: list[Turn], now: datetime) -> Turn | None:
-    """The turn that runs next, if it may: it takes its place in line while another one runs."""
-    queued = next((turn for turn in waiting if turn.state is TurnState.QUEUED), None)
-    is_early = queued is not None and queued.not_before is not None and queued.not_before > now
-    return None if is_early else queued

@@ -1,6 +1,7 @@
 """A conversation's next turn and the place that it needs, for the conversation's present owner."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from openab.control.bodies import waiting_placeholder
@@ -63,3 +64,10 @@ class PlaceInLine:
         self._told = turn.id
         self._services.signals.tell("turn_in_line")
         return owes
+
+
+def next_of(waiting: Sequence[Turn], now: datetime) -> Turn | None:
+    """The turn that runs next, if it may: it takes its place in line while another one runs."""
+    queued = next((turn for turn in waiting if turn.state is TurnState.QUEUED), None)
+    is_early = queued is not None and queued.not_before is not None and queued.not_before > now
+    return None if is_early else queued

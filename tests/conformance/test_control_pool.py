@@ -8,14 +8,16 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
+from openab.control import owner
 from openab.control.settings import PoolSettings, Settings
+from openab.control.turn_runner import TurnRunner
 from openab.domain.agent_events import FailureKind
 from openab.domain.ids import TurnId, WorkerId
 from openab.domain.message import InboundMessage
 from openab.domain.turn import Outcome, TurnState
 from openab.ports.agent import AgentSession
 from openab.storage import conversations, schema
-from openab.storage.engine import Database
+from openab.storage.engine import Database, DatabaseUnavailable
 from tests.builders import ACCOUNT, a_spec, some_settings
 from tests.conformance.control_stage import Stage, StageAgents, killed, on_stage
 
@@ -249,3 +251,62 @@ def _nobody_waits(stage: Stage) -> Callable[[], Awaitable[bool]]:
 async def turns_of(stage: Stage, *messages: InboundMessage) -> list[TurnId]:
     found = [await stage.turn_of(message) for message in messages]
     return [turn.id for turn in found if turn]
+
+
+async def test_a_turn_whose_claim_failed_is_started_again_in_its_place(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The place must not be left by the former run when the next one of the same turn has it."""
+    original, failures = TurnRunner.run, 3
+
+    async def run(runner: TurnRunner) -> None:
+        nonlocal failures
+        failures -= 1
+        if failures >= 0:
+            raise DatabaseUnavailable("away")
+        await original(runner)
+
+    monkeypatch.setattr(TurnRunner, "run", run)
+    monkeypatch.setattr(owner, "RETRY_SECONDS", 0.01)
+    async with on_stage(database, places(1)) as stage:
+        assert (await stage.settled(stage.say("hi"))).outcome is Outcome.COMPLETED
+
+
+async def test_a_place_is_kept_while_the_claim_is_being_committed(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The row still says `queued` then: whoever looks must not take the turn for a second one."""
+    original, may_claim = TurnRunner._claim, asyncio.Event()
+
+    async def claim(runner: TurnRunner) -> object:
+        await may_claim.wait()
+        return await original(runner)
+
+    monkeypatch.setattr(TurnRunner, "_claim", claim)
+    agents = CountedAgents()
+    async with on_stage(database, places(1), agents=agents) as stage:
+        first = stage.say("[[hang]]")
+        await stage.until(lambda: running(stage))
+        second = stage.say("second")
+        await stage.signals.wait("turn_in_line")
+        (held,) = [one for one in stage.dispatcher._held.values() if one.owner.is_running_turn]
+        for _ in range(3):
+            held.owner.wake()
+            await stage.until(lambda: looked(held.owner))
+        may_claim.set()
+        await prompted(stage, 1)
+        for _ in range(3):
+            held.owner.wake()
+            await stage.until(lambda: looked(held.owner))
+        assert stage.pool.waiting == 1
+        await stage.press(first.message_id)
+        await stage.settled(second)
+    assert agents.most == 1
+
+
+async def running(stage: Stage) -> bool:
+    return stage.dispatcher.running_turns == 1
+
+
+async def looked(one: owner.ConversationOwner) -> bool:
+    return not one._woken.is_set()

@@ -1,6 +1,7 @@
 """A turn from a mention to its answer, and every way in which it can end otherwise."""
 
 import asyncio
+from datetime import timedelta
 
 import pytest
 
@@ -134,6 +135,27 @@ class TestASecondMessage:
         calls = stage.channel.calls_of("create_message")
         final = next(c.body for c in calls if c.body and "You said: two" in c.body.content)
         assert (final.reply_to, final.mention) == (second.message_id, "31")
+
+    async def test_begins_while_the_answer_before_it_is_still_being_sent(
+        self, database: Database
+    ) -> None:
+        settings = some_settings(call=timedelta(seconds=8))
+        async with on_stage(database, settings) as stage:
+            first = stage.say("one")
+            await stage.signals.wait("agent_prompted")
+            stage.channel.hang(
+                "create_message", when=lambda c: bool(c.body and "One more" in c.body.content)
+            )
+            slow = stage.say("[[say=One more]]", thread=first.message_id, mention=False)
+            await stage.channel.until(lambda c: any(
+                call.body and "One more" in call.body.content
+                for call in c.calls_of("create_message")
+            ))  # fmt: skip
+            stage.say("[[hang]]", thread=first.message_id, mention=False)
+            await stage.signals.wait("agent_prompted", times=3, seconds=6)
+            turn = await stage.turn_of(slow)
+            assert turn is not None
+            assert turn.state is TurnState.ANSWERED
 
 
 class TestAFailure:
