@@ -165,6 +165,7 @@ class TestCancelAll:
             assert turn is not None
             assert turn.cancel_requested_at is None
             await used(stage, later, CommandKind.CANCEL)
+            await stage.settled(later)
 
 
 class TestReset:
@@ -496,6 +497,7 @@ class TestReports:
             told = (await used(stage, asked, CommandKind.USAGE)).text
             assert "7 of 10 tokens" in told
             await used(stage, asked, CommandKind.CANCEL)
+            await stage.settled(asked)
 
     async def test_there_may_be_no_session(self, database: Database) -> None:
         async with on_stage(database) as stage:
@@ -522,6 +524,7 @@ class TestReports:
             listed = first.text + second.text
             assert all(f"<#{one.message_id}> · agent · idle" in listed for one in asked)
             await used(stage, busy, CommandKind.CANCEL_ALL)
+            await stage.settled(busy)
 
     async def test_sessions_of_other_channels_are_not_shown(self, database: Database) -> None:
         async with on_stage(database) as stage:
