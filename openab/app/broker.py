@@ -1,7 +1,7 @@
 """One broker process: the order in which its parts start, and the order in which they stop."""
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, suppress
 
 import structlog
@@ -35,9 +35,12 @@ _STOP_SECONDS = 5.0
 class Broker:
     """`run` once; it returns after an orderly stop and raises what makes going on impossible."""
 
-    def __init__(self, loaded: Loaded, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self, loaded: Loaded, environ: Mapping[str, str], redact: Callable[[str], str] = str
+    ) -> None:
         self._loaded = loaded
         self._environ = environ
+        self._redact = redact
         self._home = private_folder(openab_home(environ))
         self._metrics = Metrics()
         self._readiness = Readiness()
@@ -153,7 +156,7 @@ class Broker:
         identity: Identity,
         proof: str,
     ) -> Parts:
-        live = Live(self._loaded.config, identity.account, self._environ)
+        live = Live(self._loaded.config, identity.account, self._environ, self._redact)
         parts = wire(
             database=database,
             database_url=self._loaded.database.url,

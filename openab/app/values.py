@@ -1,7 +1,7 @@
 """From the configuration file to the few values that each part needs."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import structlog
@@ -36,8 +36,16 @@ log = structlog.get_logger()
 class Live:
     """The configuration in use; a reload replaces it as a whole."""
 
-    def __init__(self, config: Config, account: AccountId, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        config: Config,
+        account: AccountId,
+        environ: Mapping[str, str],
+        redact: Callable[[str], str] = str,
+    ) -> None:
         self.config = config
+        #: Takes known secrets out of a text.
+        self.redact = redact
         self._account = account
         self.environ = environ
 
@@ -112,6 +120,7 @@ def settings(live: Live, account: AccountId, worker: WorkerId, proof: str) -> Se
         agent=live.agent,
         mode=live.mode,
         operators=live.operators,
+        redact=live.redact,
         reaction_mapping=reaction_mapping(config),
         batching=Batching(
             DispatchMode(config.discord.message_processing_mode.value),

@@ -58,12 +58,12 @@ def _run(source: str) -> int:
         log.warning(
             "config_caution", key=str(caution.path), line=caution.line, told=caution.message
         )
-    return _serve(loaded)
+    return _serve(loaded, redactor)
 
 
-def _serve(loaded: Loaded) -> int:
+def _serve(loaded: Loaded, redactor: Redactor) -> int:
     try:
-        asyncio.run(_broker(loaded))
+        asyncio.run(_broker(loaded, redactor))
     except Exception as error:
         reason = _unusable(error)
         if reason is None:
@@ -81,9 +81,9 @@ def _unusable(error: BaseException) -> BaseException | None:
     return error if isinstance(error, _UNUSABLE) else None
 
 
-async def _broker(loaded: Loaded) -> None:
+async def _broker(loaded: Loaded, redactor: Redactor) -> None:
     asyncio.get_running_loop().set_exception_handler(loop_exception_handler)
-    broker = Broker(loaded, dict(os.environ))
+    broker = Broker(loaded, dict(os.environ), redactor.text)
     with Signals(broker.reload) as signals:
         await broker.run(signals.stop)
 

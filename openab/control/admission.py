@@ -94,6 +94,8 @@ class Admission:
     ) -> Conversation:
         """The conversation with what this message tells of it, whatever is decided about it next."""
         before = await conversations.ensure(tx, message.conversation, message.place)
+        if before.is_closed and not message.from_history:
+            before = await conversations.reopen(tx, before)
         if message.thread_owner == str(self._settings.account):
             before = await participation.note_part(tx, before)
         here = await participation.note(tx, before, message)

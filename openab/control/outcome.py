@@ -1,6 +1,7 @@
 """Ends a run: outcome, raw text and every owed row in one transaction."""
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from openab.control.finals import Ending, Final, is_blank, plan
@@ -37,6 +38,17 @@ class Run:
     shown: Shown = field(default_factory=Shown)
     #: Told in front of the answer, for instance that the context was lost.
     preface: str = ""
+
+
+def redacted(end: PromptEnded, redact: Callable[[str], str]) -> PromptEnded:
+    """The same end; what the agent said of its failure may have held a secret of its environment."""
+    failure = end.failure
+    if failure is None:
+        return end
+    told = replace(
+        failure, message=redact(failure.message), stderr_tail=redact(failure.stderr_tail)
+    )
+    return replace(end, failure=told)
 
 
 def outcome_of(run: Run) -> Outcome:

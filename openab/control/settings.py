@@ -99,6 +99,8 @@ class Settings:
     replies: Callable[[], ReplySettings] = ReplySettings
     workspace: WorkspaceSettings = field(default_factory=WorkspaceSettings)
     reactions: ReactionSettings = ReactionSettings()
+    #: Takes known secrets out of what an agent wrote to stderr or said as an error.
+    redact: Callable[[str], str] = str
     lease: timedelta = timedelta(seconds=15)
     call: timedelta = timedelta(seconds=5)
     drain: timedelta = timedelta(seconds=20)

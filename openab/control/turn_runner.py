@@ -9,7 +9,7 @@ import structlog
 from openab.control.agent_run import AgentRun
 from openab.control.answers import delivered_answer
 from openab.control.bodies import first_placeholder, later_placeholder
-from openab.control.outcome import Run, finish, trouble
+from openab.control.outcome import Run, finish, redacted, trouble
 from openab.control.persist import persist
 from openab.control.reception import owe_placeholder
 from openab.control.retire import last_version, placeholders_of
@@ -248,7 +248,7 @@ class TurnRunner:
             raw=record.raw,
             answer=await delivered_answer(record.answer, self._mode, replies),
             tools=record.tools,
-            end=prompt_end,
+            end=redacted(prompt_end, self._services.settings.redact),
             shown=shown,
             preface=agent.preface,
         )

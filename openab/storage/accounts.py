@@ -34,23 +34,6 @@ async def move_mark(
     )
 
 
-async def count_identify(
-    tx: Transaction, channel: ChannelName, account: AccountId, day: str
-) -> int:
-    """One more IDENTIFY today; returns how many that makes."""
-    is_today = accounts.c.identify_day == day
-    result = await tx.execute(
-        sa.update(accounts)
-        .where(accounts.c.channel == channel, accounts.c.account == account)
-        .values(
-            identify_day=day,
-            identify_count=sa.case((is_today, accounts.c.identify_count + 1), else_=1),
-        )
-        .returning(accounts.c.identify_count)
-    )
-    return int(result.scalar_one())
-
-
 async def command_digest(tx: Transaction, channel: ChannelName, account: AccountId) -> str | None:
     """The digest of the command definitions that were registered last."""
     result = await tx.execute(

@@ -1,7 +1,7 @@
 """Conversations: the rows that carry the exclusion. Who may act here, until when, and what is known."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -152,6 +152,12 @@ async def mark_involved(tx: Transaction, conversation: ConversationId) -> None:
 async def close(tx: Transaction, conversation: ConversationId) -> None:
     """The network said that the conversation is gone."""
     await _set(tx, conversation, closed_at=await tx.now())
+
+
+async def reopen(tx: Transaction, conversation: Conversation) -> Conversation:
+    """Somebody speaks there, so it is not gone."""
+    await _set(tx, conversation.id, closed_at=None)
+    return replace(conversation, is_closed=False)
 
 
 async def _set(tx: Transaction, conversation: ConversationId, **values: object) -> None:

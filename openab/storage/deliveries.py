@@ -199,11 +199,6 @@ async def note_platform_id(tx: Transaction, delivery: DeliveryId, message: Platf
     )
 
 
-async def mark_gone(tx: Transaction, delivery: DeliveryId) -> None:
-    """The message of a create was deleted."""
-    await tx.execute(sa.update(deliveries).where(deliveries.c.id == delivery).values(is_gone=True))
-
-
 async def is_claimed(tx: Transaction, account: AccountId, message: PlatformId) -> bool:
     """Whether some create row is known to be this message."""
     result = await tx.execute(

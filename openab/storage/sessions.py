@@ -239,14 +239,6 @@ async def _set(tx: Transaction, key: SessionKey, **values: object) -> None:
     await tx.execute(sa.update(sessions).where(sessions.c.session_key == key).values(**values))
 
 
-async def listed(tx: Transaction, limit: int = 200) -> list[dict[str, Any]]:
-    """The sessions for people, the latest active first."""
-    result = await tx.execute(
-        sa.select(sessions).order_by(sessions.c.last_activity_at.desc()).limit(limit)
-    )
-    return [dict(row) for row in result.mappings()]
-
-
 def _session(row: Any) -> Session:
     return Session(
         key=SessionKey(row.session_key),

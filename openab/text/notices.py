@@ -207,14 +207,6 @@ _EMPTY_BY_STOP_REASON = {
 }
 
 
-def agent_unavailable(failure: AgentFailure) -> str:
-    """The agent could not be opened now, but its session is kept."""
-    reason = _line(failure.message) or failure.kind.value.replace("_", " ")
-    return (
-        f"⚠️ The agent cannot be reached now: {reason}. Its session is kept: ask again in a moment."
-    )
-
-
 def agent_failed(failure: AgentFailure) -> str:
     """The agent could not do its part: why, what to do, and the end of what it wrote to stderr."""
     return _SENTENCES[failure.kind](failure) + _tail(failure.stderr_tail)

@@ -105,6 +105,18 @@ class TestAMessage:
         assert [await door.count(t) for t in (schema.turns, schema.deliveries)] == [0, 0]
         assert (await door.entry("1000")).reason == "unreadable"
 
+    async def test_shows_that_a_conversation_is_not_gone(self, door: Door) -> None:
+        thread = a_ref("500", "77")
+        async with door.database.transaction() as tx:
+            await conversations.close(
+                tx, (await a_conversation(tx, PlatformId("500"), PlatformId("77"))).id
+            )
+        late = a_message(message_id="1000", ref=thread, place=Place.THREAD)
+        await door.take(replace(late, from_history=True))
+        assert (await door.entry("1000")).reason == "conversation_gone"
+        await door.take(a_message(message_id="1001", ref=thread, place=Place.THREAD))
+        assert (await door.entry("1001")).disposition is Disposition.TURN
+
     async def test_seen_twice_is_one_turn(self, door: Door) -> None:
         await door.take(a_message(), a_message())
         await door.take(a_message())

@@ -96,17 +96,12 @@ class TestTheMark:
         assert marks == ["99", "100", "100", "101", "101", *["1000000000000000000"] * 2]
         assert row.name == NASTY
 
-    async def test_identifies_are_counted_per_day(self, database: Database) -> None:
+    async def test_keeps_the_digest_of_its_commands(self, database: Database) -> None:
         async with database.transaction() as tx:
             await accounts.ensure(tx, CHANNEL, ACCOUNT, "one")
-            counted = [
-                await accounts.count_identify(tx, CHANNEL, ACCOUNT, day)
-                for day in ("2026-07-01", "2026-07-01", "2026-07-02")
-            ]
             assert await accounts.command_digest(tx, CHANNEL, ACCOUNT) is None
             await accounts.keep_command_digest(tx, CHANNEL, ACCOUNT, "d")
             assert await accounts.command_digest(tx, CHANNEL, ACCOUNT) == "d"
-        assert counted == [1, 2, 1]
 
 
 class TestATurn:

@@ -51,7 +51,6 @@ def test_names_and_reasons_are_quoted_safely_on_one_line(text: str) -> None:
 def test_every_failure_has_a_safe_notice(message: str, stderr: str, kind: FailureKind) -> None:
     failure = AgentFailure(kind, message, -32000, 1, stderr, (message,) * 9)
     _check(notices.agent_failed(failure))
-    _check(notices.agent_unavailable(failure))
 
 
 @pytest.mark.parametrize(
