@@ -64,7 +64,9 @@ _POINTS = [
 @pytest.mark.timeout(180)
 async def test_a_kill_at_any_point_loses_nothing_and_doubles_nothing(stage: Stage) -> None:
     stage.discord.limits.enabled = False
-    sol = stage.broker(more="[cluster]\nlease_seconds = 90\ncall_seconds = 60\n", agent_args=_STUBBORN)
+    sol = stage.broker(
+        more="[cluster]\nlease_seconds = 90\ncall_seconds = 60\n", agent_args=_STUBBORN
+    )
     await sol.start()
     held = await asyncio.gather(*(_reach(stage, sol, point) for point in _POINTS))
     waiting = await _queue(stage, sol, held[1])

@@ -96,7 +96,7 @@ async def test_only_own_and_living_leases_are_renewed(
 ) -> None:
     await lease(database, "mine", _WORKER, 30)
     await lease(database, "ended", _WORKER, -1)
-    await lease(database, "anothers", "another", 30)
+    await lease(database, "another", "another", 30)
     await lease(database, "nobodys", None, 30)
     with renewing(migrated_address) as (_, told):
         assert told.get(timeout=_SOON).epochs == {"mine": 7}
