@@ -11,6 +11,7 @@ from openab.control.writer import ConversationWriter
 from openab.domain.errors import LeaseLost, Transient, Unknown
 from openab.domain.ids import ConversationId, ConversationRef, MessageRef, TurnId
 from openab.domain.outbound import MessageBody
+from openab.domain.window import Window
 from openab.ports.tasks import end, spawn
 from openab.ports.writer import EditOutcome, LiveWriter
 from openab.storage import conversations
@@ -38,6 +39,7 @@ class _Held:
         where: Conversation,
         ownership: Ownership,
         freed: Callable[[], None],
+        window: Window,
     ) -> None:
         self.where = where
         self.ownership = ownership
@@ -47,6 +49,7 @@ class _Held:
             services.settings.call.total_seconds(),
             services.clock,
             lambda outcome: services.counters.edit(outcome.value),
+            window,
         )
         self.owner = ConversationOwner(services, channel, where, ownership, self.writer)
         self.task = spawn(f"owner {where.id}", self.owner.run())
@@ -60,6 +63,8 @@ class Dispatcher:
         self._services = services
         self._held: dict[ConversationId, _Held] = {}
         self._by_place: dict[str, _Held] = {}
+        #: What was written lately, kept between two owners of one conversation.
+        self._windows: dict[ConversationId, Window] = {}
         #: Owners whose conversation was claimed anew before they had ended.
         self._leaving: list[_Held] = []
         #: Ours by the database, but nobody here acts for them.
@@ -215,9 +220,16 @@ class Dispatcher:
             # Our own lease had run out unnoticed; the former owner must not go on beside the next.
             former.owner.lose()
             self._leaving.append(former)
-        held = _Held(self._services, where, ownership, self._woken.set)
+        held = _Held(self._services, where, ownership, self._woken.set, self._window(where.id))
         self._held[where.id] = self._by_place[where.ref.conversation_id] = held
         self._services.counters.leases(len(self._held))
+
+    def _window(self, conversation: ConversationId) -> Window:
+        """The conversation's pace; those that nobody wrote to lately are forgotten."""
+        now = self._services.clock()
+        for known in [one for one, window in self._windows.items() if window.is_empty(now)]:
+            del self._windows[known]
+        return self._windows.setdefault(conversation, Window())
 
     def _collect(self) -> None:
         """Forget the owners that ended; the error of one that failed is a bug and is raised."""

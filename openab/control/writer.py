@@ -25,12 +25,14 @@ class ConversationWriter:
         call_seconds: float,
         clock: Callable[[], float],
         count: Callable[[EditOutcome], None] = lambda _outcome: None,
+        window: Window | None = None,
     ) -> None:
+        """`window` outlives this writer: the next owner's goes on with what was written lately."""
         self._channel = channel
         self._call_seconds = call_seconds
         self._clock = clock
         self._count = count
-        self._window = Window()
+        self._window = window or Window()
         self._busy = asyncio.Lock()
         self._senders = 0
         self._no_sender = asyncio.Event()
@@ -44,9 +46,14 @@ class ConversationWriter:
         self._no_sender.clear()
         try:
             async with self._busy:
-                if counts:
-                    await self._keep_pace()
-                yield
+                if not counts:
+                    yield
+                    return
+                await self._keep_pace()
+                try:
+                    yield
+                finally:
+                    self._note()
         finally:
             self._senders -= 1
             if not self._senders:
@@ -60,8 +67,10 @@ class ConversationWriter:
                 # A place is spared for a send, so that an answer never waits for its own edits.
                 wait = self._window.free_at(spare=1) - self._clock()
                 if wait <= 0 and not self._senders and not self._closed:
-                    self._window.note(self._clock())
-                    outcome = await self._try(ref, body)
+                    try:
+                        outcome = await self._try(ref, body)
+                    finally:
+                        self._note()
                     self._count(outcome)
                     return outcome
             if wait > 0:
@@ -76,6 +85,9 @@ class ConversationWriter:
         wait = self._window.free_at() - self._clock()
         if wait > 0:
             await asyncio.sleep(wait)
+
+    def _note(self) -> None:
+        """Counted when the call has ended: by then it has arrived, however long it was on its way."""
         self._window.note(self._clock())
 
     async def _try(self, ref: MessageRef, body: MessageBody) -> EditOutcome:

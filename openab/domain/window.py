@@ -18,6 +18,10 @@ class Window:
             return float("-inf")
         return self._times[-places] + self._seconds
 
+    def is_empty(self, now: float) -> bool:
+        """Whether nothing was written within the window's time."""
+        return not self._times or self._times[-1] + self._seconds <= now
+
     def note(self, now: float) -> None:
         """A write went out."""
         self._times.append(now)
