@@ -6,6 +6,7 @@ last text block of the prompt, as steps that are played in order:
     [[say=text]]        one chunk (`\\n` is a line break)     [[chars=text]]      a chunk per character
     [[words=400]]       that many words, one chunk each       [[delay=0.05]]      seconds before each chunk
     [[think=text]]      a thought                             [[wait=2]]          silence
+    [[until=/path]]     silence until this file exists
     [[tool=execute:cargo test:2.0]]                           a tool call that takes 2 s
     [[toolfail=execute:cargo test:2.0]]                       the same, failing
     [[toolopen=execute:cargo test]]                           a tool call that is never finished
@@ -291,6 +292,10 @@ class Player:
 
     def step_wait(self, value: str) -> None:
         self.pause(float(value))
+
+    def step_until(self, value: str) -> None:
+        while not Path(value).exists():
+            self.pause(0.02)  # the file is another process's: there is no signal to wait for
 
     def step_hang(self, _value: str) -> None:
         self.pause(86400)

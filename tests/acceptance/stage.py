@@ -176,6 +176,21 @@ class Broker:
             return answer.status, await answer.text()
 
 
+class Gate:
+    """A place in an agent's script where it waits until the test has seen its sign.
+
+    `step` goes into the script, as often as wanted; a gate that was opened stays open.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.step = f"[[until={path}]]"
+
+    def open(self) -> None:
+        """Let whatever waits here, or comes here later, go on."""
+        self._path.touch()
+
+
 class Stage:
     """One guild with a channel, a person and as many bots and brokers as a test wants."""
 
@@ -185,6 +200,7 @@ class Stage:
         self.channel = discord.add_channel("general").id
         self.ann = discord.add_person("ann")
         self.brokers: list[Broker] = []
+        self._gates: list[Gate] = []
 
     @property
     def people(self) -> set[str]:
@@ -199,6 +215,17 @@ class Stage:
     def person(self, name: str = "bob") -> Person:
         """Another human."""
         return self.discord.add_person(name)
+
+    def gate(self) -> Gate:
+        """A closed gate; `open_gates` opens it at the end if the test did not."""
+        made = Gate(self.folder / f"gate-{len(self._gates)}")
+        self._gates.append(made)
+        return made
+
+    def open_gates(self) -> None:
+        """Let every agent go on, so that an orderly stop has nothing to wait for."""
+        for gate in self._gates:
+            gate.open()
 
     def broker(
         self,
@@ -345,6 +372,7 @@ async def shared_broker(
         shared_pids.add(pid)
         try:
             yield stage, broker
+            stage.open_gates()
             assert await broker.stop() == 0
         finally:
             shared_pids.discard(pid)

@@ -2,13 +2,23 @@
 
 import io
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openab.simulator.agent import Agent, kind_title_seconds, options, parse_steps
+from openab.simulator.agent import (
+    Agent,
+    Cancelled,
+    Player,
+    Session,
+    Wire,
+    kind_title_seconds,
+    options,
+    parse_steps,
+)
 
 
 def test_steps_are_played_in_the_order_in_which_they_are_written() -> None:
@@ -64,3 +74,27 @@ def test_a_play_is_found_by_the_first_phrase_in_the_prompt(
 
 def test_without_plays_a_prompt_is_its_own_script() -> None:
     assert Agent(options([]), io.BytesIO()).script("[[say=hello]]") == "[[say=hello]]"
+
+
+def a_player() -> tuple[Player, Session]:
+    session = Session("s", None)
+    return Player(Wire(io.BytesIO(), None, frozenset()), session, frozenset(), 0), session
+
+
+def test_a_gate_lets_pass_once_its_file_exists(tmp_path: Path) -> None:
+    player, _ = a_player()
+    gate = tmp_path / "gate"
+    with ThreadPoolExecutor(1) as pool:
+        played = pool.submit(player.play, f"[[say=a]][[until={gate}]][[say=b]]")
+        with pytest.raises(TimeoutError):
+            played.result(0.1)
+        gate.touch()
+        played.result(20)
+    assert player.text == "ab"
+
+
+def test_a_cancel_ends_the_wait_at_a_gate(tmp_path: Path) -> None:
+    player, session = a_player()
+    session.cancelled.set()
+    with pytest.raises(Cancelled):
+        player.play(f"[[until={tmp_path / 'gate'}]]")
