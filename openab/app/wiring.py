@@ -28,6 +28,7 @@ from openab.domain.outbound import CommandAnswer
 from openab.observability.metrics import Metrics
 from openab.ports.feed import TurnFeed, TurnOpening
 from openab.ports.signals import Signals
+from openab.presentation.pacing import Budget
 from openab.presentation.stream import Streams
 from openab.storage.engine import Database
 from openab.storage.ids import new_id
@@ -131,6 +132,7 @@ def wire(
     )
     stream_log = StreamLog(database, agents, told.commit_every, signals)
     feeds = _LateFeeds()
+    budget = Budget()
     pool = AgentPool(agents, told.pool, time.monotonic, _pool_counters(metrics, told.pool))
     services = Services(
         database=database,
@@ -145,6 +147,7 @@ def wire(
         workspaces=workspaces(live),
         signals=signals,
         counters=_counters(metrics),
+        reserve=budget.reserve,
     )
     dispatcher = Dispatcher(services)
 
@@ -154,7 +157,7 @@ def wire(
         dispatcher.renewed(result)
 
     feeds.streams = Streams(
-        dispatcher.writer, presentation(live), reaction=dispatcher.wish_reaction
+        dispatcher.writer, presentation(live), budget=budget, reaction=dispatcher.wish_reaction
     )
     courtesies = Courtesies(client.channel, told.call, is_on=told.reactions.enabled)
     doors.policy = live.policy

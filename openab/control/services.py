@@ -51,3 +51,5 @@ class Services:
     workspaces: Workspaces
     signals: Signals = field(default_factory=Signals)
     counters: Counters = Counters()
+    #: Take the account's next request slot, asked at this monotonic moment; returns when it is.
+    reserve: Callable[[float], float] = lambda now: now

@@ -30,6 +30,8 @@ class _Move:
     reactions: Reactions
     add: str | None = None
     remove: str | None = None
+    #: What may have stood there before the call was noted; still so if it is definitely not made.
+    before: tuple[str, ...] = ()
 
 
 class StatusReactions:
@@ -40,6 +42,8 @@ class StatusReactions:
         self._channel = channel
         self._ownership = ownership
         self._wishes: dict[TurnId, str] = {}
+        #: When the account has room for our next call, once that was asked; monotonic.
+        self._slot: float | None = None
 
     def wish(self, turn: TurnId, emoji: str) -> None:
         """A running turn should show this emoji; a later wish replaces it."""
@@ -54,10 +58,23 @@ class StatusReactions:
             return False, None
         if not self._wishes and due[0].due_at and due[0].due_at > now:
             return False, due[0].due_at
+        wait = self._wait_for_room()
+        if wait > 0:
+            return False, now + timedelta(seconds=wait)
         move = await self._prepare()
         if move:
             await self._make(move)
         return True, None
+
+    def _wait_for_room(self) -> float:
+        """How long until the account has a request left for us; what is wished meanwhile is one call."""
+        now = self._services.clock()
+        if self._slot is None:
+            self._slot = self._services.reserve(now)
+        wait = self._slot - now
+        if wait <= 0:
+            self._slot = None
+        return wait
 
     async def _prepare(self) -> _Move | None:
         """Write the wishes, choose one call, and note what it may leave there, before it is made."""
@@ -94,10 +111,10 @@ class StatusReactions:
             listed = shown if tentative in shown else (*shown, tentative)
             due = now + self._services.settings.reactions.pace
             await reactions.note(tx, known, listed, due, known.tries)
-            return _Move(replace(known, shown=listed), add=missing)
+            return _Move(replace(known, shown=listed), add=missing, before=shown)
         extra = next((emoji for emoji in map(_bare, shown) if emoji not in wished), None)
         if extra:
-            return _Move(known, remove=extra)
+            return _Move(known, remove=extra, before=shown)
         await self._rest(tx, known, now)
         return None
 
@@ -117,9 +134,9 @@ class StatusReactions:
         try:
             await self._call(move)
         except Transient as error:
-            await self._again(move, error.retry_after or 1.0)
+            await self._again(move, error.retry_after or 1.0, move.before)
         except Unknown:
-            await self._again(move, 1.0)
+            await self._again(move, 1.0, move.reactions.shown)
         except ChannelRejected as error:
             log.info("reaction_refused", turn_id=move.reactions.turn, refusal=error.refusal.value)
             await self._refused(move)
@@ -139,14 +156,17 @@ class StatusReactions:
             due = await tx.now() + self._services.settings.reactions.pace
             await reactions.note(tx, move.reactions, shown, due, 0)
 
-    async def _again(self, move: _Move, wait: float) -> None:
-        """Try the same once more later; a call that failed too often is given up."""
+    async def _again(self, move: _Move, wait: float, shown: tuple[str, ...]) -> None:
+        """Try the same once more later; a call that failed too often is given up.
+
+        `shown` is what may stand there: an emoji that was definitely not added needs no removal.
+        """
         tries = move.reactions.tries + 1
         async with self._owned() as tx:
             if not await self._is_still_wished(tx, move):
                 tries = 0
             due = None if tries > _TRIES else await tx.now() + timedelta(seconds=wait)
-            await reactions.note(tx, move.reactions, move.reactions.shown, due, tries)
+            await reactions.note(tx, move.reactions, shown, due, tries)
 
     async def _refused(self, move: _Move) -> None:
         """An emoji that may not be added is not wished any more; what is left is still cleaned up."""

@@ -113,6 +113,39 @@ class TestReactions:
             await stage.quiet()
         assert reactions(stage, message) == {"🆗"}
 
+    async def test_what_was_certainly_not_added_is_not_removed(self, database: Database) -> None:
+        """A 429 and a changed wish would else cost a call that Discord answers with 400."""
+        async with on_stage(database) as stage:
+            busy = ChannelBusy("429", 0.05)
+            stage.channel.fail("add_reaction", busy, times=99, when=lambda c: c.word != "🆗")
+            message = stage.say("hi")
+            await stage.settled(message)
+            await stage.quiet()
+        assert reactions(stage, message) == {"🆗"}
+        assert stage.channel.calls_of("remove_reaction") == []
+
+    async def test_waits_for_the_accounts_room_and_wastes_none(self, database: Database) -> None:
+        slots: list[float] = []
+
+        def reserve(now: float) -> float:
+            slots.append(now + 0.2)
+            return slots[-1]
+
+        stage = Stage(database, some_settings())
+        stage.services = replace(stage.services, reserve=reserve)
+        trigger = stage.channel.say(HOME, "hi")
+        async with database.transaction() as tx:
+            turn = await a_turn(tx, await a_conversation(tx), trigger.message_id)
+            await reaction_rows.wish(tx, turn, "👀", await tx.now())
+        ((_, ownership),) = await a_claim(database)
+        hands = StatusReactions(stage.services, stage.services.channel(lambda: True), ownership)
+        for _ in range(3):
+            did, due = await hands.step()
+            assert (did, due is not None, len(slots)) == (False, True, 1)
+        stage.clock.extra += 1
+        assert (await hands.step())[0]
+        assert [call.word for call in stage.channel.calls] == ["👀"]
+
     async def test_one_that_is_in_vain_is_given_up(self, database: Database) -> None:
         async with on_stage(database) as stage:
             stage.channel.fail("add_reaction", ChannelBusy("429", 0.01), times=999)
