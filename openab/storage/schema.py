@@ -58,8 +58,8 @@ conversations = sa.Table(
     #: channel | thread | dm
     sa.Column("place", sa.String(16), nullable=False),
     sa.Column("lease_owner", sa.String(64)),
-    #: Boot id, device and inode of the owner's lock file: how its death can be proved.
-    sa.Column("lease_proof", sa.String(128)),
+    #: Boot id, device, inode and path of the owner's lock file: how its death can be proved.
+    sa.Column("lease_proof", sa.String(1024)),
     sa.Column("lease_until", UtcDateTime),
     sa.Column("epoch", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("next_seq", sa.BigInteger, nullable=False, server_default="1"),
@@ -81,6 +81,14 @@ conversations = sa.Table(
     sa.Column("other_bots", JsonDocument),
     sa.UniqueConstraint("channel", "account", "conversation_id"),
     sa.Index(None, "account", "lease_until"),
+    #: Retention finds what is gone.
+    sa.Index(
+        "ix_conversations_closed",
+        "account",
+        "closed_at",
+        sqlite_where=sa.text("closed_at IS NOT NULL"),
+        postgresql_where=sa.text("closed_at IS NOT NULL"),
+    ),
 )
 
 inbox = sa.Table(
@@ -98,7 +106,7 @@ inbox = sa.Table(
     sa.Column("reason", sa.String(64), nullable=False),
     sa.Column("turn_id", sa.String(32)),
     sa.Column("seen_at", UtcDateTime, nullable=False),
-    sa.Index(None, "seen_at"),
+    sa.Index(None, "account", "seen_at"),
 )
 
 sessions = sa.Table(
@@ -137,6 +145,8 @@ sessions = sa.Table(
     sa.Column("workspace_alias", RawText),
     #: `working_dir` is the folder that was made or found for this session; before, it is the usual one.
     sa.Column("is_placed", sa.Boolean, nullable=False, server_default=sa.false()),
+    #: The agent forgot everything and has not been given the transcript yet.
+    sa.Column("context_owed", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Index(None, "account", "last_activity_at"),
     sa.Index(
         "ix_sessions_ending",
@@ -189,6 +199,12 @@ turns = sa.Table(
     sa.Column("batch_tokens", sa.Integer, nullable=False, server_default="0"),
     #: The one author of the whole batch; null: there are several.
     sa.Column("lane", sa.String(32)),
+    #: Attempts that do not count: ended by an orderly stop, or their prompt never reached the agent.
+    sa.Column("orderly_stops", sa.Integer, nullable=False, server_default="0"),
+    #: When people were asked whether the interrupted turn goes on; null: nobody is asked now.
+    sa.Column("asked_at", UtcDateTime),
+    #: Who said that it goes on.
+    sa.Column("continued_by", RawText),
     sa.UniqueConstraint("conversation", "seq"),
     sa.Index(
         "uq_turns_running_session",
@@ -204,6 +220,16 @@ turns = sa.Table(
         sqlite_where=sa.text("state IN ('queued', 'running', 'answered')"),
         postgresql_where=sa.text("state IN ('queued', 'running', 'answered')"),
     ),
+    #: Retention finds what is old; one entry for each turn, made when it settles.
+    sa.Index(
+        "ix_turns_settled",
+        "account",
+        "settled_at",
+        sqlite_where=sa.text("settled_at IS NOT NULL"),
+        postgresql_where=sa.text("settled_at IS NOT NULL"),
+    ),
+    #: What was said in a session; the database asks for it, too, when a session is deleted.
+    sa.Index(None, "session_key", "order_key"),
     sa.CheckConstraint(
         "state NOT IN ('answered', 'done', 'failed', 'interrupted') OR outcome IS NOT NULL",
         name="outcome_when_ended",
@@ -231,7 +257,7 @@ streams = sa.Table(
     sa.Column("position", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("last_progress_at", UtcDateTime),
     sa.Column("last_sign_at", UtcDateTime),
-    #: Tool calls seen, last state each: [{id, title, kind, status}].
+    #: Tool calls seen, last state each: [{id, title, kind, status, detail, interrupted}].
     sa.Column("tools", JsonDocument, nullable=False),
 )
 
@@ -263,6 +289,8 @@ stream_segments = sa.Table(
     sa.Column("text", RawText, nullable=False),
     #: The agent began another message here (a tool call stood between, or its message id changed).
     sa.Column("is_new_message", sa.Boolean, nullable=False, server_default=sa.false()),
+    #: Which attempt of the turn said it.
+    sa.Column("attempt", sa.Integer, nullable=False, server_default="1"),
 )
 
 deliveries = sa.Table(
@@ -318,4 +346,14 @@ deliveries = sa.Table(
         sqlite_where=sa.text("state IN ('pending', 'sending', 'unknown')"),
         postgresql_where=sa.text("state IN ('pending', 'sending', 'unknown')"),
     ),
+    #: Retention finds what is old and belongs to no turn; the others go with theirs.
+    sa.Index(
+        "ix_deliveries_settled",
+        "account",
+        "settled_at",
+        sqlite_where=sa.text("turn_id IS NULL AND settled_at IS NOT NULL"),
+        postgresql_where=sa.text("turn_id IS NULL AND settled_at IS NOT NULL"),
+    ),
+    #: The database asks for it when a conversation is deleted.
+    sa.Index(None, "conversation"),
 )

@@ -52,6 +52,8 @@ class Session:
     workspace_alias: str | None
     #: `working_dir` was made or found for this session.
     is_placed: bool
+    #: Its agent forgot everything and has not been given the transcript yet.
+    context_owed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,20 +124,31 @@ async def locked(tx: Transaction, key: SessionKey) -> Session | None:
 
 
 async def remember_agent(
-    tx: Transaction, session: Session, acp_session_id: AcpSessionId
+    tx: Transaction, session: Session, acp_session_id: AcpSessionId, *, context_lost: bool = False
 ) -> Session | None:
     """Keep the id under which the agent finds its memory again; returns the session as it is now.
 
+    With `context_lost` the transcript is owed to the agent from now on (see `context_given`).
     None: it was reset meanwhile, and nothing is kept.
     """
+    owed = {"context_owed": True} if context_lost else {}
     result = await tx.execute(
         sa.update(sessions)
         .where(sessions.c.session_key == session.key, sessions.c.generation == session.generation)
-        .values(acp_session_id=acp_session_id)
+        .values(acp_session_id=acp_session_id, **owed)
         .returning(sessions)
     )
     row = result.one_or_none()
     return _session(row) if row else None
+
+
+async def context_given(tx: Transaction, session: Session) -> None:
+    """The agent has got the transcript of what it forgot."""
+    await tx.execute(
+        sa.update(sessions)
+        .where(sessions.c.session_key == session.key, sessions.c.generation == session.generation)
+        .values(context_owed=False)
+    )
 
 
 async def ask_for_workspace(tx: Transaction, key: SessionKey, alias: str | None) -> None:
@@ -203,6 +216,7 @@ async def reset(tx: Transaction, session: Session) -> None:
         ending_generation=pending[0] if pending else session.generation,
         ending_incarnation=session.incarnation,
         is_placed=False,
+        context_owed=False,
     )
 
 
@@ -263,6 +277,7 @@ def _session(row: Any) -> Session:
         else None,
         workspace_alias=row.workspace_alias,
         is_placed=row.is_placed,
+        context_owed=row.context_owed,
     )
 
 

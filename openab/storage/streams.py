@@ -19,6 +19,8 @@ class Segment:
     n: int
     text: str
     is_new_message: bool = False
+    #: Which attempt of the turn said it.
+    attempt: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,7 @@ async def advance(tx: Transaction, steps: Sequence[Progress]) -> None:
             "n": segment.n,
             "text": segment.text,
             "is_new_message": segment.is_new_message,
+            "attempt": segment.attempt,
         }
         for step in steps
         for segment in step.segments
@@ -93,7 +96,7 @@ async def segments_of(tx: Transaction, turn: TurnId) -> list[Segment]:
         .where(stream_segments.c.turn_id == turn)
         .order_by(stream_segments.c.n)
     )
-    return [Segment(row.n, row.text, row.is_new_message) for row in result]
+    return [Segment(row.n, row.text, row.is_new_message, row.attempt) for row in result]
 
 
 async def tools_of(tx: Transaction, turn: TurnId) -> list[dict[str, Any]]:
@@ -101,6 +104,17 @@ async def tools_of(tx: Transaction, turn: TurnId) -> list[dict[str, Any]]:
     result = await tx.execute(sa.select(streams.c.tools).where(streams.c.turn_id == turn))
     row = result.one_or_none()
     return list(row.tools) if row else []
+
+
+async def begin_attempt(
+    tx: Transaction, turn: TurnId, tools: Sequence[Mapping[str, object]]
+) -> None:
+    """Another attempt counts its events from 1; `tools`: the calls before it, with their last state."""
+    await tx.execute(
+        sa.update(streams)
+        .where(streams.c.turn_id == turn)
+        .values(position=0, phase="recovering", tools=list(tools), last_sign_at=await tx.now())
+    )
 
 
 async def forget_text(tx: Transaction, turn: TurnId) -> None:

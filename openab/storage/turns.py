@@ -18,6 +18,7 @@ from openab.domain.ids import (
     snowflake,
 )
 from openab.domain.turn import LIFECYCLE, Ended, Outcome, TurnEvent, TurnSource, TurnState
+from openab.storage.conversations import account_of
 from openab.storage.engine import Transaction
 from openab.storage.ids import new_id
 from openab.storage.schema import turn_log, turns
@@ -78,6 +79,16 @@ class Turn:
     not_before: datetime | None
     created_at: datetime
     started_at: datetime | None
+    orderly_stops: int
+    #: People are asked whether the interrupted turn goes on, since then.
+    asked_at: datetime | None
+    #: Who said that it goes on.
+    continued_by: str | None
+
+    @property
+    def counted_attempts(self) -> int:
+        """How often it was begun, but for what an orderly stop ended or the agent never got."""
+        return self.attempt - self.orderly_stops
 
     def is_asked_by(self, author: str) -> bool:
         """Whether a message of theirs is in the batch: then the turn is theirs, too."""
@@ -153,17 +164,30 @@ async def open_of(tx: Transaction, conversation: ConversationId) -> list[Turn]:
     """The queued and running turns here, in the order in which they run."""
     result = await tx.execute(
         sa.select(turns)
-        .where(turns.c.conversation == conversation, turns.c.state.in_(("queued", "running")))
+        .where(
+            # The partial index serves only a condition written word for word as its own.
+            sa.text("turns.state IN ('queued', 'running', 'answered')"),
+            turns.c.account == account_of(conversation),
+            turns.c.conversation == conversation,
+            turns.c.state.in_(("queued", "running")),
+        )
         .order_by(turns.c.order_key, turns.c.seq)
     )
     return sorted((_turn(row) for row in result), key=lambda turn: turn.state != TurnState.RUNNING)
 
 
-async def record(tx: Transaction, turn: Turn, event: TurnEvent, **values: object) -> TurnState:
+async def record(
+    tx: Transaction,
+    turn: Turn,
+    event: TurnEvent,
+    *,
+    detail: Mapping[str, object] | None = None,
+    **values: object,
+) -> TurnState:
     """Apply an event of the lifecycle: the only way a turn's state changes; logs it, too."""
     after = await transition(tx, turns, turn.id, LIFECYCLE, turn.state, event, **values)
     word = _ENDED[event.outcome] if isinstance(event, Ended) else _LOGGED[type(event).__name__]
-    await log(tx, turn.id, word, {"state": after.value})
+    await log(tx, turn.id, word, {"state": after.value, **(detail or {})})
     return after
 
 
@@ -191,9 +215,50 @@ async def request_cancel(tx: Transaction, turn: TurnId, by: str) -> bool:
             turns.c.state.in_(("queued", "running")),
             turns.c.cancel_requested_at.is_(None),
         )
-        .values(cancel_requested_at=await tx.now(), cancelled_by=by)
+        # Whatever it waited for, it is seen to now.
+        .values(cancel_requested_at=await tx.now(), cancelled_by=by, not_before=None)
     )
     return bool(result.rowcount == 1)
+
+
+async def ask(tx: Transaction, turn: TurnId, until: datetime) -> None:
+    """From now on people are asked whether this running turn goes on; nobody looks before `until`."""
+    await tx.execute(
+        sa.update(turns)
+        .where(turns.c.id == turn, turns.c.state == TurnState.RUNNING)
+        .values(asked_at=await tx.now(), not_before=until)
+    )
+
+
+async def go_on(tx: Transaction, turn: Turn, by: str) -> bool:
+    """Note once that the turn goes on, if that is asked of this very attempt; False: it is not."""
+    result = await tx.execute(
+        sa.update(turns)
+        .where(
+            turns.c.id == turn.id,
+            turns.c.state == TurnState.RUNNING,
+            turns.c.attempt == turn.attempt,
+            turns.c.asked_at.is_not(None),
+            turns.c.continued_by.is_(None),
+            turns.c.cancel_requested_at.is_(None),
+        )
+        .values(continued_by=by, not_before=None)
+    )
+    return bool(result.rowcount == 1)
+
+
+async def note_orderly_stop(tx: Transaction, turn: Turn) -> None:
+    """The running attempt was stopped in order, so it does not count; twice changes nothing more."""
+    await tx.execute(
+        sa.update(turns)
+        .where(
+            turns.c.id == turn.id,
+            turns.c.state == TurnState.RUNNING,
+            turns.c.attempt == turn.attempt,
+            turns.c.orderly_stops == turn.orderly_stops,
+        )
+        .values(orderly_stops=turn.orderly_stops + 1)
+    )
 
 
 async def log(
@@ -298,4 +363,7 @@ def _turn(row: Any) -> Turn:
         not_before=row.not_before,
         created_at=row.created_at,
         started_at=row.started_at,
+        orderly_stops=row.orderly_stops,
+        asked_at=row.asked_at,
+        continued_by=row.continued_by,
     )

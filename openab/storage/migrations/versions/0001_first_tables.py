@@ -38,7 +38,7 @@ def upgrade() -> None:
         sa.Column("parent_conversation_id", sa.String(length=32), nullable=True),
         sa.Column("place", sa.String(length=16), nullable=False),
         sa.Column("lease_owner", sa.String(length=64), nullable=True),
-        sa.Column("lease_proof", sa.String(length=128), nullable=True),
+        sa.Column("lease_proof", sa.String(length=1024), nullable=True),
         sa.Column("lease_until", sa.BigInteger(), nullable=True),
         sa.Column("epoch", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("next_seq", sa.BigInteger(), server_default="1", nullable=False),
@@ -66,6 +66,14 @@ def upgrade() -> None:
         ["account", "lease_until"],
         unique=False,
     )
+    op.create_index(
+        "ix_conversations_closed",
+        "conversations",
+        ["account", "closed_at"],
+        unique=False,
+        sqlite_where=sa.text("closed_at IS NOT NULL"),
+        postgresql_where=sa.text("closed_at IS NOT NULL"),
+    )
     op.create_table(
         "database",
         sa.Column("id", sa.String(length=36), nullable=False),
@@ -85,7 +93,9 @@ def upgrade() -> None:
         sa.Column("seen_at", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("account", "kind", "event_key", name=op.f("pk_inbox")),
     )
-    op.create_index(op.f("ix_inbox_seen_at"), "inbox", ["seen_at"], unique=False)
+    op.create_index(
+        op.f("ix_inbox_account_seen_at"), "inbox", ["account", "seen_at"], unique=False
+    )
     op.create_table(
         "sessions",
         sa.Column("session_key", sa.String(length=200), nullable=False),
@@ -108,6 +118,7 @@ def upgrade() -> None:
         sa.Column("ending_incarnation", sa.String(length=64), nullable=True),
         sa.Column("workspace_alias", sa.LargeBinary(), nullable=True),
         sa.Column("is_placed", sa.Boolean(), server_default=sa.false(), nullable=False),
+        sa.Column("context_owed", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.ForeignKeyConstraint(
             ["conversation"], ["conversations.id"], name=op.f("fk_sessions_conversation")
         ),
@@ -163,6 +174,9 @@ def upgrade() -> None:
         sa.Column("batch_count", sa.Integer(), server_default="1", nullable=False),
         sa.Column("batch_tokens", sa.Integer(), server_default="0", nullable=False),
         sa.Column("lane", sa.String(length=32), nullable=True),
+        sa.Column("orderly_stops", sa.Integer(), server_default="0", nullable=False),
+        sa.Column("asked_at", sa.BigInteger(), nullable=True),
+        sa.Column("continued_by", sa.LargeBinary(), nullable=True),
         sa.CheckConstraint(
             "state NOT IN ('answered', 'done', 'failed', 'interrupted') OR outcome IS NOT NULL",
             name=op.f("ck_turns_outcome_when_ended"),
@@ -196,6 +210,20 @@ def upgrade() -> None:
         unique=False,
         sqlite_where=sa.text("state IN ('queued', 'running', 'answered')"),
         postgresql_where=sa.text("state IN ('queued', 'running', 'answered')"),
+    )
+    op.create_index(
+        op.f("ix_turns_session_key_order_key"),
+        "turns",
+        ["session_key", "order_key"],
+        unique=False,
+    )
+    op.create_index(
+        "ix_turns_settled",
+        "turns",
+        ["account", "settled_at"],
+        unique=False,
+        sqlite_where=sa.text("settled_at IS NOT NULL"),
+        postgresql_where=sa.text("settled_at IS NOT NULL"),
     )
     op.create_index(
         "uq_turns_running_session",
@@ -267,6 +295,17 @@ def upgrade() -> None:
         sqlite_where=sa.text("state IN ('pending', 'sending', 'unknown')"),
         postgresql_where=sa.text("state IN ('pending', 'sending', 'unknown')"),
     )
+    op.create_index(
+        op.f("ix_deliveries_conversation"), "deliveries", ["conversation"], unique=False
+    )
+    op.create_index(
+        "ix_deliveries_settled",
+        "deliveries",
+        ["account", "settled_at"],
+        unique=False,
+        sqlite_where=sa.text("turn_id IS NULL AND settled_at IS NOT NULL"),
+        postgresql_where=sa.text("turn_id IS NULL AND settled_at IS NOT NULL"),
+    )
     op.create_index(op.f("ix_deliveries_turn_id"), "deliveries", ["turn_id"], unique=False)
     op.create_table(
         "stream_segments",
@@ -274,6 +313,7 @@ def upgrade() -> None:
         sa.Column("n", sa.Integer(), nullable=False),
         sa.Column("text", sa.LargeBinary(), nullable=False),
         sa.Column("is_new_message", sa.Boolean(), server_default=sa.false(), nullable=False),
+        sa.Column("attempt", sa.Integer(), server_default="1", nullable=False),
         sa.ForeignKeyConstraint(["turn_id"], ["turns.id"], name=op.f("fk_stream_segments_turn_id")),
         sa.PrimaryKeyConstraint("turn_id", "n", name=op.f("pk_stream_segments")),
     )
