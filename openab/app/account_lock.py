@@ -1,12 +1,11 @@
-"""One process per account on this machine, and the proof that a former one is dead: a locked file."""
+"""One process per account on this machine: a locked file."""
 
 import fcntl
 import os
 import platform
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -17,7 +16,7 @@ from openab.domain.errors import Rejected
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _OPEN = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
 
-# Whoever asks for a proof of death holds the lock for a moment; a process that lives keeps it.
+# A former process may be ending right now; one that lives keeps the lock.
 _TRIES = 10
 _PAUSE_SECONDS = 0.02
 
@@ -73,28 +72,16 @@ class AccountLock:
 
     @property
     def proof(self) -> str:
-        """`boot:device:inode` of the held lock, for others to prove our death by."""
+        """`boot:device:inode` of the held lock: whoever holds the same one now outlived us."""
         if self._file is None:
             raise RuntimeError("the account's lock is not held")
         return _proof(self._file)
 
-    def proves_dead(self, proof: str) -> bool:
-        """Whether the process that once gave `proof` for this account is certainly dead.
-
-        False means only that nothing is proved. While we hold the lock, our own proof and that of any
-        earlier holder of the same file are equal: the caller must not ask about itself.
-        """
-        if self._file is not None:
-            return proof == _proof(self._file)
-        with self._opened(os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW) as file:
-            # The lock is looked for on exactly the file of the proof: first compare, then try.
-            return file is not None and proof == _proof(file) and _lock(file, fcntl.LOCK_SH)
-
     def _try(self) -> int | None:
         file = os.open(self._path, _OPEN | os.O_CREAT, 0o600)
         try:
-            if _lock(file, fcntl.LOCK_EX) and self._is_current(file):
-                _sign(file)
+            if try_lock(file, fcntl.LOCK_EX) and self._is_current(file):
+                sign(file)
                 return file
         except BaseException:
             os.close(file)
@@ -113,21 +100,9 @@ class AccountLock:
             return int(self._path.read_text("ascii"))
         return None
 
-    @contextmanager
-    def _opened(self, flags: int) -> Iterator[int | None]:
-        try:
-            file = os.open(self._path, flags)
-        except OSError:
-            # Not there or not for us: no proof either way.
-            yield None
-            return
-        try:
-            yield file
-        finally:
-            os.close(file)
 
-
-def _lock(file: int, kind: int) -> bool:
+def try_lock(file: int, kind: int) -> bool:
+    """Lock an open file without waiting; False: somebody else keeps it."""
     try:
         fcntl.flock(file, kind | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -135,7 +110,8 @@ def _lock(file: int, kind: int) -> bool:
     return True
 
 
-def _sign(file: int) -> None:
+def sign(file: int) -> None:
+    """Write our process number into a lock's file, for people to read."""
     os.fchmod(file, 0o600)
     os.ftruncate(file, 0)
     os.pwrite(file, f"{os.getpid()}\n".encode("ascii"), 0)

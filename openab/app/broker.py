@@ -10,6 +10,7 @@ from openab.agents.acp.process_tree import reap_leftovers
 from openab.agents.host.check import check_agent
 from openab.app.account_lock import AccountLock
 from openab.app.gauges import Gauges
+from openab.app.life_lock import LifeLock, sweep
 from openab.app.readiness import Readiness
 from openab.app.reloading import Reloading
 from openab.app.token_watch import TokenWatch
@@ -22,7 +23,7 @@ from openab.config.load import Loaded
 from openab.config.paths import openab_home, private_folder
 from openab.domain.errors import OpenabError, Transient, Unknown
 from openab.observability.metrics import Metrics, measure_loop_lag
-from openab.storage import accounts, conversations
+from openab.storage import accounts
 from openab.storage.engine import Database
 from openab.storage.upgrade import prepare
 from openab.web.server import WebServer
@@ -67,9 +68,11 @@ class Broker:
             if identity is None:
                 return
             lock = self._lock(stack, identity)
+            life = await self._begin_life(stack)
             database = await self._open_database(stack, identity)
-            parts = await self._wire(stack, database, client, identity, lock.proof)
-            await self._adopt(parts, identity, lock)
+            mark = lock_mark(lock.proof)
+            parts = await self._wire(stack, database, client, identity, mark, life.proof)
+            await self._end_leftovers(parts, identity, mark)
             await self._work(parts, identity, stopping)
 
     async def _serve_health(self, stack: AsyncExitStack) -> None:
@@ -135,6 +138,15 @@ class Broker:
         stack.callback(lock.release)
         return lock
 
+    async def _begin_life(self, stack: AsyncExitStack) -> LifeLock:
+        """From now on our death can be proved: the leases that we take name this lock."""
+        folder = self._home / "locks"
+        life = LifeLock(folder)
+        await asyncio.to_thread(life.acquire)
+        stack.callback(life.release)
+        await asyncio.to_thread(sweep, folder)
+        return life
+
     async def _open_database(self, stack: AsyncExitStack, identity: Identity) -> Database:
         address = self._loaded.database
         wanted = self._loaded.config.database.auto_upgrade
@@ -154,6 +166,7 @@ class Broker:
         database: Database,
         client: DiscordClient,
         identity: Identity,
+        mark: str,
         proof: str,
     ) -> Parts:
         live = Live(self._loaded.config, identity.account, self._environ, self._redact)
@@ -164,6 +177,7 @@ class Broker:
             doors=self._doors,
             account=identity.account,
             live=live,
+            mark=mark,
             proof=proof,
             metrics=self._metrics,
         )
@@ -171,13 +185,9 @@ class Broker:
         self._reloading = Reloading(self._loaded.source, live, self._environ, lambda: _apply(parts))
         return parts
 
-    async def _adopt(self, parts: Parts, identity: Identity, lock: AccountLock) -> None:
-        """The account's lock is ours, so its former owner on this machine is dead: succeed it at once."""
-        async with parts.database.transaction() as tx:
-            freed = await conversations.free_dead(tx, identity.account, parts.worker, lock.proof)
-        if freed:
-            log.info("dead_owner_succeeded", conversations=freed)
-        held = f"{lock_mark(lock.proof)}-"
+    async def _end_leftovers(self, parts: Parts, identity: Identity, mark: str) -> None:
+        """The account's lock is ours, so whoever held it before is dead; its agents may not be."""
+        held = f"{mark}-"
         # Only incarnations that held this very lock file are proved dead by our holding it.
         await asyncio.to_thread(
             reap_leftovers,

@@ -4,11 +4,14 @@ import asyncio
 import hashlib
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import structlog
 
+from openab.agents.acp.process_tree import reap_leftovers
 from openab.agents.host.embedded import EmbeddedAgents
+from openab.app.life_lock import proves_dead
 from openab.app.values import Live, presentation, settings, workspaces
 from openab.channels.discord.client import DiscordClient
 from openab.control.commands import Commands
@@ -107,13 +110,17 @@ def wire(
     doors: Doors,
     account: AccountId,
     live: Live,
+    mark: str,
     proof: str,
     metrics: Metrics,
     signals: Signals | None = None,
 ) -> Parts:
-    """Everything for one account; nothing is started yet."""
+    """Everything for one account; nothing is started yet.
+
+    `mark` tells whose lock of the account this process holds, `proof` how its death can be proved.
+    """
     signals = signals or Signals()
-    worker = WorkerId(f"{lock_mark(proof)}-{new_id()}")
+    worker = WorkerId(f"{mark}-{new_id()}")
     agents = EmbeddedAgents(
         database_id=database.id, account=account, incarnation=Incarnation(worker)
     )
@@ -148,6 +155,7 @@ def wire(
         signals=signals,
         counters=_counters(metrics),
         reserve=budget.reserve,
+        is_buried=partial(_is_buried, database.id, account),
     )
     dispatcher = Dispatcher(services)
 
@@ -183,6 +191,14 @@ def wire(
         live=live,
         worker=worker,
     )
+
+
+def _is_buried(database_id: str, account: AccountId, owner: WorkerId, proof: str) -> bool:
+    """A dead owner's agents end before anybody goes on with their sessions."""
+    if not proves_dead(proof):
+        return False
+    reap_leftovers(database_id, account, lambda incarnation: incarnation == Incarnation(owner))
+    return True
 
 
 def _pool_counters(metrics: Metrics, pool: PoolSettings) -> PoolCounters:

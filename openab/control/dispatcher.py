@@ -7,6 +7,7 @@ import structlog
 
 from openab.control.owner import ConversationOwner
 from openab.control.services import Services
+from openab.control.succession import Succession
 from openab.control.writer import ConversationWriter
 from openab.domain.errors import LeaseLost, Transient, Unknown
 from openab.domain.ids import ConversationId, ConversationRef, MessageRef, TurnId
@@ -70,6 +71,7 @@ class Dispatcher:
         #: Ours by the database, but nobody here acts for them.
         self._orphans: set[Ownership] = set()
         self._is_claiming = False
+        self._succession = Succession(services)
         self._woken = asyncio.Event()
 
     def wake(self, conversation: ConversationId | None = None) -> None:
@@ -138,6 +140,7 @@ class Dispatcher:
             while not stopping.is_set():
                 self._woken.clear()
                 await self._free_orphans()
+                await self._succession.step()
                 await self._claim_all()
                 await self._rest(stopper)
                 self._collect()

@@ -7,6 +7,7 @@ from openab.control.leases import Leases
 from openab.control.pool import AgentPool
 from openab.control.settings import Settings
 from openab.control.stream_log import StreamLog
+from openab.domain.ids import WorkerId
 from openab.ports.agent import Agents
 from openab.ports.channel import Channel
 from openab.ports.feed import FeedSource
@@ -53,3 +54,6 @@ class Services:
     counters: Counters = Counters()
     #: Take the account's next request slot, asked at this monotonic moment; returns when it is.
     reserve: Callable[[float], float] = lambda now: now
+    #: Whether this owner is certainly dead by its proof; if so, what it left running on this machine
+    #: has been ended. Blocks, so it is called in a thread.
+    is_buried: Callable[[WorkerId, str], bool] = lambda _owner, _proof: False

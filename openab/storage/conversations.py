@@ -328,15 +328,33 @@ async def is_idle(tx: Transaction, conversation: Conversation) -> bool:
     return result.one_or_none() is None
 
 
-async def free_dead(tx: Transaction, account: AccountId, worker: WorkerId, proof: str) -> int:
-    """End the leases of owners proved dead: their lock file is the one that `worker` holds now."""
+async def blocking_owners(
+    tx: Transaction, account: AccountId, worker: WorkerId, call: timedelta, limit: int
+) -> list[tuple[WorkerId, str]]:
+    """Other owners, with their proofs, whose leases hold up something that could be done now."""
+    now = await tx.now()
+    row = conversations.c
     result = await tx.execute(
-        sa.update(conversations)
+        sa.select(row.lease_owner, row.lease_proof)
         .where(
-            conversations.c.account == account,
-            conversations.c.lease_proof == proof,
-            conversations.c.lease_owner != worker,
+            row.account == account,
+            row.lease_owner != worker,
+            row.lease_proof.is_not(None),
+            sa.not_(_is_unowned(now, call)),
+            _has_work(now, account),
         )
         .values(lease_owner=None, lease_proof=None, lease_until=None)
     )
     return int(result.rowcount)
+        .distinct()
+        .limit(limit)
+    )
+    return [(WorkerId(found.lease_owner), found.lease_proof) for found in result]
+
+
+async def free_dead(tx: Transaction, account: AccountId, owner: WorkerId, proof: str) -> int:
+    """End the leases of an owner that is proved dead by this proof; how many."""
+    row = conversations.c
+    result = await tx.execute(
+        sa.update(conversations)
+        .where(row.account == account, row.lease_owner == owner, row.lease_proof == proof)
