@@ -343,9 +343,6 @@ async def blocking_owners(
             sa.not_(_is_unowned(now, call)),
             _has_work(now, account),
         )
-        .values(lease_owner=None, lease_proof=None, lease_until=None)
-    )
-    return int(result.rowcount)
         .distinct()
         .limit(limit)
     )
@@ -358,3 +355,6 @@ async def free_dead(tx: Transaction, account: AccountId, owner: WorkerId, proof:
     result = await tx.execute(
         sa.update(conversations)
         .where(row.account == account, row.lease_owner == owner, row.lease_proof == proof)
+        .values(lease_owner=None, lease_proof=None, lease_until=None)
+    )
+    return int(result.rowcount)
