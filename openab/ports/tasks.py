@@ -23,3 +23,21 @@ async def end(task: "asyncio.Task[Any] | None") -> None:
     await asyncio.wait({task})
     if not task.cancelled():
         task.result()
+
+
+async def outlast(task: "asyncio.Task[Any]") -> None:
+    """Wait until a task has ended, however often the caller is cancelled meanwhile; raises its error.
+
+    For what must be finished before anybody may go on: the cancellation comes out afterwards. The
+    task needs bounds of its own.
+    """
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if not task.cancelled():
+        task.result()
+    if cancelled:
+        raise cancelled

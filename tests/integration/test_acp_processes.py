@@ -8,15 +8,20 @@ import sys
 import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
+from openab.agents.acp.opening import Opening
+from openab.agents.acp.process import AgentProcess
 from openab.agents.acp.process_tree import OWNER_VARIABLE, reap_leftovers
+from openab.agents.host.check import check_agent
 from openab.domain.agent_events import TextDelta
 from openab.domain.ids import AccountId, Incarnation
 from openab.ports.agent import PromptLost
-from tests.integration.acp_host import SESSION, Host, a_spec, family, mark_of, text_of
+from openab.ports.tasks import spawn
+from tests.integration.acp_host import SESSION, SHORT, Host, a_spec, family, mark_of, text_of
 
 
 @pytest.fixture
@@ -84,6 +89,73 @@ async def test_stopping_in_mid_turn_gives_no_outcome(host: Host, tmp_path: Path)
         await host.told(turn)
     with pytest.raises(PromptLost):
         await host.prompt("[[say=x]]")
+
+
+STUBBORN = ("stay-on-eof", "ignore-sigterm")
+
+
+def reached(monkeypatch: pytest.MonkeyPatch, owner: type, method: str) -> asyncio.Event:
+    """Set when this method of this class has begun."""
+    original, begun = getattr(owner, method), asyncio.Event()
+
+    async def tell(*given: Any, **named: Any) -> Any:
+        begun.set()
+        return await original(*given, **named)
+
+    monkeypatch.setattr(owner, method, tell)
+    return begun
+
+
+async def cut_twice(task: "asyncio.Task[Any]") -> None:
+    """Cancel it, and again while it tidies up."""
+    for _ in range(2):
+        task.cancel()
+        await asyncio.wait({task}, timeout=0.1)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+@pytest.mark.parametrize(
+    ("owner", "method", "modes"),
+    [
+        (AgentProcess, "start", STUBBORN),
+        (Opening, "initialize", (*STUBBORN, "silent")),
+        (AgentProcess, "end", STUBBORN),
+    ],
+    ids=["starting", "greeting", "ending"],
+)
+async def test_a_check_that_is_cancelled_at_any_moment_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: type, method: str, modes: Any
+) -> None:
+    host = Host(tmp_path)
+    begun = reached(monkeypatch, owner, method)
+    checking = spawn(
+        "check", check_agent(a_spec(tmp_path, *modes), SHORT, markers=host.agents.markers)
+    )
+    await begun.wait()
+    await cut_twice(checking)
+    assert not host.left()
+
+
+@pytest.mark.parametrize("method", ["initialize", "session"])
+async def test_an_opening_that_is_cancelled_twice_leaves_nothing(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    begun = reached(monkeypatch, Opening, method)
+    opening = spawn("open", host.open(a_spec(tmp_path, *STUBBORN, "silent-new")))
+    await begun.wait()
+    await cut_twice(opening)
+    await host.agents.stop()
+    assert not host.left()
+
+
+async def test_a_goodbye_that_is_cancelled_is_said_to_its_end(host: Host, tmp_path: Path) -> None:
+    await host.open(a_spec(tmp_path, *STUBBORN, "deaf-to-cancel"))
+    await host.prompt("[[say=half]][[hang]]")
+    closing = spawn("close", host.agents.close(SESSION))
+    await host.until_received("session/cancel")
+    await cut_twice(closing)
+    assert not host.left()
 
 
 async def test_a_crashed_hosts_leftovers_are_ended_only_if_it_is_proved_dead(

@@ -14,7 +14,7 @@ from openab.agents.acp.transport import GuardedTransport
 from openab.agents.acp.wire import Json
 from openab.agents.limits import Sizes, Timeouts
 from openab.domain.agent_events import AgentFailure, FailureKind
-from openab.ports.tasks import end, spawn
+from openab.ports.tasks import end, outlast, spawn
 
 log = structlog.get_logger()
 
@@ -98,16 +98,21 @@ class AgentConnection:
         return AgentFailure(FailureKind.EXITED, message, exit_code=code, stderr_tail=tail)
 
     async def end(self, timeouts: Timeouts | None = None) -> None:
-        """End the process and all its descendants. Twice is harmless; a cancelled caller ends it too."""
+        """End the process and all its descendants; twice is harmless.
+
+        A caller that is cancelled waits all the same: the loop may end as soon as it has gone on.
+        """
         if self._ending is None:
             ending = self._end(timeouts or self._timeouts)
             self._ending = spawn(f"agent {self.process.pid} end", ending)
-        await asyncio.shield(self._ending)
+        await outlast(self._ending)
 
     async def _end(self, timeouts: Timeouts) -> None:
         self.lost.set()
-        await self._sdk.close()
-        await self.process.end(timeouts)
+        try:
+            await self._sdk.close()
+        finally:
+            await self.process.end(timeouts)
         await end(self._watch)
 
     async def _watch_it(self) -> None:

@@ -24,7 +24,7 @@ from openab.ports.agent import (
     Opened,
     OptionRefused,
 )
-from openab.ports.tasks import spawn
+from openab.ports.tasks import outlast, spawn
 
 log = structlog.get_logger()
 
@@ -141,18 +141,25 @@ class AcpSession:
         raise OptionRefused(words(refused)) from refused
 
     async def end(self, within: float | None = None) -> None:
-        """Cancel what runs, close the session where that is offered, end the process tree."""
+        """Cancel what runs, close the session where that is offered, end the process tree.
+
+        A caller that is cancelled cuts the goodbye short and waits for the end of the process.
+        """
         self._ended = True
         if self._connection is None:
             return
         timeouts = self._timeouts if within is None else self._timeouts.hurried(within)
-        if not self._connection.lost.is_set():
-            with suppress(TimeoutError):
-                async with asyncio.timeout(timeouts.close_session):
-                    await self._take_leave()
-        await self._connection.end(timeouts)
-        if self._task:
-            await asyncio.wait([self._task])
+        try:
+            if not self._connection.lost.is_set():
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(timeouts.close_session):
+                        await self._take_leave()
+        finally:
+            try:
+                await self._connection.end(timeouts)
+            finally:
+                if self._task:
+                    await outlast(self._task)
 
     async def _take_leave(self) -> None:
         assert self._connection is not None

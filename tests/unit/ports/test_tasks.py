@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from openab.ports.tasks import end, spawn
+from openab.ports.tasks import end, outlast, spawn
 
 
 async def for_ever() -> None:
@@ -48,3 +48,26 @@ async def test_a_caller_that_is_cancelled_while_it_waits_is_cancelled() -> None:
     may_end.set()
     await asyncio.wait({slow})
     assert caller.cancelled()
+
+
+async def test_what_must_be_finished_is_finished_before_the_cancelled_caller_goes_on() -> None:
+    may_end = asyncio.Event()
+    work = spawn("work", may_end.wait())
+    caller = spawn("caller", outlast(work))
+    for _ in range(3):
+        await asyncio.sleep(0)
+        caller.cancel()
+    await asyncio.wait({caller}, timeout=0.05)
+    assert not caller.done()
+    may_end.set()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    assert work.result()
+
+
+async def test_how_what_was_finished_failed_comes_out() -> None:
+    async def fail() -> None:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        await outlast(spawn("failing", fail()))
