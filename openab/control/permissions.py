@@ -5,6 +5,7 @@ from openab.control.retire import owe_delete, owe_notice, permission_key, permis
 from openab.control.services import Services
 from openab.domain.agent_events import PermissionAsked, PermissionSettled
 from openab.domain.errors import Rejected
+from openab.domain.ids import TurnId
 from openab.domain.outbound import Button
 from openab.ports.agent import AgentSession
 from openab.storage import conversations, turns
@@ -15,8 +16,8 @@ from openab.text.measure import shorten
 from openab.text.neutralize import neutralize
 from openab.text.tools import asked_title
 
-#: Discord's limits for one message: five buttons in a row, 80 characters on each.
-_BUTTONS, _LABEL = 5, 80
+#: Discord's limits for one message: five rows of five buttons, 80 characters on each.
+_BUTTONS, _LABEL = 25, 80
 _STYLES = {"allow_once": "success", "allow_always": "success"}
 
 
@@ -67,7 +68,7 @@ class Questions:
     async def _owe(self, number: int, asked: PermissionAsked) -> None:
         async with self._services.database.transaction() as tx:
             await conversations.lock(tx, self._ownership)
-            buttons = question_buttons(self._turn, number, asked)
+            buttons = question_buttons(self._turn.id, number, asked)
             key = permission_key(self._turn, number)
             await owe_notice(tx, self._turn, key, question_text(asked), buttons=buttons)
             await turns.log(tx, self._turn.id, "permission_asked", {"request": asked.request_id})
@@ -83,16 +84,17 @@ class Questions:
 
 
 def question_text(asked: PermissionAsked) -> str:
-    """What the agent wants to do."""
+    """What the agent wants to do, and how many of its answers there is no button for."""
     kind = asked.tool.kind.value.replace("_", " ") if asked.tool.kind else "tool"
-    return notices.permission_asked(asked_title(asked), kind)
+    left_out = max(0, len(asked.options) - _BUTTONS)
+    return notices.permission_asked(asked_title(asked), kind, left_out)
 
 
-def question_buttons(turn: Turn, number: int, asked: PermissionAsked) -> tuple[Button, ...]:
-    """One per option; only the requester or an operator may press them."""
+def question_buttons(turn: TurnId, number: int, asked: PermissionAsked) -> tuple[Button, ...]:
+    """One per option, as many as Discord shows; only the requester or an operator may press them."""
     return tuple(
         Button(
-            custom_id=f"openab:permit:{turn.id}:{number}:{index}",
+            custom_id=f"openab:permit:{turn}:{number}:{index}",
             label=_label(option.name) or f"Option {index + 1}",
             style=_STYLES.get(option.kind or "", "secondary"),
         )

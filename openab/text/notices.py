@@ -106,11 +106,14 @@ def is_bot_turn_limit(content: str) -> bool:
     return told.startswith(("⚠️ Bot turn limit reached", "🛑 Hard bot turn limit reached"))
 
 
-def permission_asked(title: str, kind: str) -> str:
-    """The agent waits for a yes or no; buttons stand below."""
+def permission_asked(title: str, kind: str, left_out: int = 0) -> str:
+    """The agent waits for a yes or no; buttons stand below, but for so many of its options."""
     wanted = shorten(_one_line(title), _LONGEST_REASON)
     told = f"`{wanted}`" if wanted else "something without a name"
-    return f"🔐 The agent asks for permission ({_name(kind)}): {told}"
+    asks = f"🔐 The agent asks for permission ({_name(kind)}): {told}"
+    if not left_out:
+        return asks
+    return f"{asks}\nThere is no room for {left_out} more of its options; cancel if you want one of them."
 
 
 def permission_answered() -> str:
