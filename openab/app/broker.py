@@ -15,7 +15,7 @@ from openab.app.readiness import Readiness
 from openab.app.reloading import Reloading
 from openab.app.token_watch import TokenWatch
 from openab.app.values import DISCORD, Live, agent_spec, presentation
-from openab.app.wiring import Doors, Parts, lock_mark, wire
+from openab.app.wiring import Doors, Given, Parts, lock_mark, wire
 from openab.channels.discord.client import DiscordClient
 from openab.channels.discord.rest import Identity, TokenRefused
 from openab.channels.discord.slash import register_commands
@@ -171,15 +171,17 @@ class Broker:
     ) -> Parts:
         live = Live(self._loaded.config, identity.account, self._environ, self._redact)
         parts = wire(
-            database=database,
-            database_url=self._loaded.database.url,
-            client=client,
-            doors=self._doors,
-            account=identity.account,
-            live=live,
-            mark=mark,
-            proof=proof,
-            metrics=self._metrics,
+            Given(
+                database=database,
+                database_url=self._loaded.database.url,
+                client=client,
+                doors=self._doors,
+                account=identity.account,
+                live=live,
+                mark=mark,
+                proof=proof,
+                metrics=self._metrics,
+            )
         )
         stack.push_async_callback(parts.agents.stop)
         self._reloading = Reloading(self._loaded.source, live, self._environ, lambda: _apply(parts))
@@ -254,6 +256,7 @@ class Broker:
         async def known() -> str | None:
             async with parts.database.read() as tx:
                 return await accounts.command_digest(tx, DISCORD, account)
+            "retention": parts.retention.run(),
 
         async def store(digest: str) -> None:
             async with parts.database.transaction() as tx:

@@ -156,6 +156,7 @@ def settings(live: Live, account: AccountId, worker: WorkerId, proof: str) -> Se
 def reaction_mapping(config: Config) -> Mapping[str, str]:
     """What people's reactions say, by the emoji itself; a `:shortcode:` is looked up."""
     mapping = {_emoji(written): text for written, text in config.reactions.mapping.items()}
+        keep=config.database.keep,
     unknown = sorted(name for name in mapping if name.startswith(":"))
     if unknown:
         log.warning("reactions_not_understood", names=unknown)

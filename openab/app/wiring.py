@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,18 +11,22 @@ import structlog
 
 from openab.agents.acp.process_tree import reap_leftovers
 from openab.agents.host.embedded import EmbeddedAgents
+from openab.app.counting import counters, pool_counters
 from openab.app.life_lock import proves_dead
 from openab.app.values import Live, presentation, settings, workspaces
 from openab.channels.discord.client import DiscordClient
+from openab.channels.discord.moments import moment_of
+from openab.control.backfill import Backfill
 from openab.control.commands import Commands
 from openab.control.courtesies import Courtesies
 from openab.control.dispatcher import Dispatcher
 from openab.control.intake import Intake
 from openab.control.leases import Leases
-from openab.control.pool import AgentPool, PoolCounters
-from openab.control.services import Counters, Services
+from openab.control.pool import AgentPool
+from openab.control.retention import Retention
+from openab.control.services import Services
 from openab.control.session_endings import SessionEndings
-from openab.control.settings import PoolSettings
+from openab.control.settings import Settings
 from openab.control.stream_log import StreamLog
 from openab.domain.gates import GatePolicy, may_join
 from openab.domain.ids import AccountId, Incarnation, PlatformId, WorkerId
@@ -48,14 +52,24 @@ class Doors:
     """Where the network's events come in: the client is made before what takes its events."""
 
     def __init__(self) -> None:
-        self.intake: Intake | None = None
+        self.backfill: Backfill | None = None
         self.commands: Commands | None = None
         self.policy: Callable[[], GatePolicy] | None = None
 
     def put(self, event: InboundMessage | InboundReaction) -> None:
         """A message or a reaction came."""
-        if self.intake:
-            self.intake.put(event)
+        if self.backfill:
+            self.backfill.put(event)
+
+    def connected(self) -> None:
+        """Events come again after some may have been missed."""
+        if self.backfill:
+            self.backfill.connected()
+
+    def missed(self) -> None:
+        """An event came and could not be taken."""
+        if self.backfill:
+            self.backfill.missed()
 
     def wants_thread(self, thread: PlatformId, parent: PlatformId | None) -> bool:
         """Whether we listen in a thread, and so have to be a member of it."""
@@ -78,9 +92,11 @@ class Parts:
     pool: AgentPool
     dispatcher: Dispatcher
     intake: Intake
+    backfill: Backfill
     stream_log: StreamLog
     courtesies: Courtesies
     endings: SessionEndings
+    retention: Retention
     renewal: LeaseRenewal
     streams: Streams
     live: Live
@@ -92,9 +108,27 @@ def lock_mark(proof: str) -> str:
     return hashlib.sha256(proof.encode()).hexdigest()[:12]
 
 
-class _LateFeeds:
-    """A FeedSource that is known before the streams behind it are made."""
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What is there before the parts of one account are made."""
 
+    database: Database
+    database_url: str
+    client: DiscordClient
+    doors: Doors
+    account: AccountId
+    live: Live
+    #: Whose lock of the account this process holds, and how its death can be proved.
+    mark: str
+    proof: str
+    metrics: Metrics
+    signals: Signals = field(default_factory=Signals)
+
+
+class _Later:
+    """What is called by parts that have to be made before it."""
+
+    dispatcher: Dispatcher
     streams: Streams
 
     def open(self, opening: TurnOpening) -> TurnFeed:
@@ -102,95 +136,110 @@ class _LateFeeds:
         return self.streams.open(opening)
 
 
-def wire(
-    *,
-    database: Database,
-    database_url: str,
-    client: DiscordClient,
-    doors: Doors,
-    account: AccountId,
-    live: Live,
-    mark: str,
-    proof: str,
-    metrics: Metrics,
-    signals: Signals | None = None,
-) -> Parts:
-    """Everything for one account; nothing is started yet.
-
-    `mark` tells whose lock of the account this process holds, `proof` how its death can be proved.
-    """
-    signals = signals or Signals()
-    worker = WorkerId(f"{mark}-{new_id()}")
+def wire(given: Given) -> Parts:
+    """Everything for one account; nothing is started yet."""
+    worker = WorkerId(f"{given.mark}-{new_id()}")
+    told = settings(given.live, given.account, worker, given.proof)
+    later, budget = _Later(), Budget()
+    renewal = _renewal(given, told, later)
     agents = EmbeddedAgents(
-        database_id=database.id, account=account, incarnation=Incarnation(worker)
+        database_id=given.database.id, account=given.account, incarnation=Incarnation(worker)
     )
-    told = settings(live, account, worker, proof)
-    loop = asyncio.get_running_loop()
-
-    def told_loop(result: Renewal) -> None:
-        loop.call_soon_threadsafe(renewed, result)
-
-    renewal = LeaseRenewal(
-        database_url,
-        worker,
-        told.lease.total_seconds(),
-        told.lease.total_seconds() / 3,
-        told_loop,
+    services = _services(given, told, agents, renewal, later, budget)
+    dispatcher = later.dispatcher = Dispatcher(services)
+    later.streams = Streams(
+        dispatcher.writer,
+        presentation(given.live),
+        budget=budget,
+        reaction=dispatcher.wish_reaction,
     )
-    stream_log = StreamLog(database, agents, told.commit_every, signals)
-    feeds = _LateFeeds()
-    budget = Budget()
-    pool = AgentPool(agents, told.pool, time.monotonic, _pool_counters(metrics, told.pool))
-    services = Services(
-        database=database,
-        channel=client.channel.guarded,
+    courtesies = Courtesies(given.client.channel, told.call, is_on=told.reactions.enabled)
+    endings = SessionEndings(services)
+    intake, backfill = _open_doors(given, services, dispatcher, courtesies, endings)
+    return Parts(
+        database=given.database,
+        client=given.client,
         agents=agents,
-        feeds=feeds,
-        stream_log=stream_log,
+        pool=services.pool,
+        dispatcher=dispatcher,
+        intake=intake,
+        backfill=backfill,
+        stream_log=services.stream_log,
+        courtesies=courtesies,
+        endings=endings,
+        retention=Retention(services, moment_of),
+        renewal=renewal,
+        streams=later.streams,
+        live=given.live,
+        worker=worker,
+    )
+
+
+def _services(
+    given: Given,
+    told: Settings,
+    agents: EmbeddedAgents,
+    renewal: LeaseRenewal,
+    later: _Later,
+    budget: Budget,
+) -> Services:
+    return Services(
+        database=given.database,
+        channel=given.client.channel.guarded,
+        agents=agents,
+        feeds=later,
+        stream_log=StreamLog(given.database, agents, told.commit_every, given.signals),
         settings=told,
         leases=Leases(time.monotonic, told.lease.total_seconds(), renewal.valid_until),
         clock=time.monotonic,
-        pool=pool,
-        workspaces=workspaces(live),
-        signals=signals,
-        counters=_counters(metrics),
+        pool=AgentPool(agents, told.pool, time.monotonic, pool_counters(given.metrics, told.pool)),
+        workspaces=workspaces(given.live),
+        signals=given.signals,
+        counters=counters(given.metrics),
         reserve=budget.reserve,
-        is_buried=partial(_is_buried, database.id, account),
+        is_buried=partial(_is_buried, given.database.id, given.account),
     )
-    dispatcher = Dispatcher(services)
+
+
+def _renewal(given: Given, told: Settings, later: _Later) -> LeaseRenewal:
+    """It has a thread of its own; what it brings is heard in this loop."""
+    loop, seconds = asyncio.get_running_loop(), told.lease.total_seconds()
 
     def renewed(result: Renewal) -> None:
         if result.failure:
-            metrics.database_errors.labels("lease_renewal").inc()
-        dispatcher.renewed(result)
+            given.metrics.database_errors.labels("lease_renewal").inc()
+        later.dispatcher.renewed(result)
 
-    feeds.streams = Streams(
-        dispatcher.writer, presentation(live), budget=budget, reaction=dispatcher.wish_reaction
+    def told_here(result: Renewal) -> None:
+        loop.call_soon_threadsafe(renewed, result)
+
+    return LeaseRenewal(given.database_url, told.worker, seconds, seconds / 3, told_here)
+
+
+def _open_doors(
+    given: Given,
+    services: Services,
+    dispatcher: Dispatcher,
+    courtesies: Courtesies,
+    endings: SessionEndings,
+) -> tuple[Intake, Backfill]:
+    """From now on what the network tells is taken in."""
+    doors, told, counters = given.doors, services.settings, services.counters
+    database, wake = services.database, dispatcher.wake
+    intake = Intake(database, told, wake, courtesies.refuse, services.signals, counters.inbox)
+    doors.policy = given.live.policy
+    doors.backfill = Backfill(
+        database, told, intake, given.client.history, wake, count=counters.backfill
     )
-    courtesies = Courtesies(client.channel, told.call, is_on=told.reactions.enabled)
-    doors.policy = live.policy
-    doors.intake = Intake(
-        database, told, dispatcher.wake, courtesies.refuse, signals, services.counters.inbox
-    )
-    endings = SessionEndings(services)
     doors.commands = Commands(
-        database, told, dispatcher.wake, agents, dispatcher.answer_permission, endings.wake
+        database,
+        told,
+        wake,
+        services.agents,
+        dispatcher.answer_permission,
+        endings.wake,
     )
-    return Parts(
-        database=database,
-        client=client,
-        agents=agents,
-        pool=pool,
-        dispatcher=dispatcher,
-        intake=doors.intake,
-        stream_log=stream_log,
-        courtesies=courtesies,
-        endings=endings,
-        renewal=renewal,
-        streams=feeds.streams,
-        live=live,
-        worker=worker,
-    )
+    return intake, doors.backfill
 
 
 def _is_buried(database_id: str, account: AccountId, owner: WorkerId, proof: str) -> bool:
@@ -199,29 +248,3 @@ def _is_buried(database_id: str, account: AccountId, owner: WorkerId, proof: str
         return False
     reap_leftovers(database_id, account, lambda incarnation: incarnation == Incarnation(owner))
     return True
-
-
-def _pool_counters(metrics: Metrics, pool: PoolSettings) -> PoolCounters:
-    metrics.agent_places.set(pool.max_sessions)
-    return PoolCounters(evicted=lambda reason: metrics.agents_evicted.labels(reason).inc())
-
-
-def _counters(metrics: Metrics) -> Counters:
-    def turn_ended(outcome: str, seconds: float) -> None:
-        metrics.turns_ended.labels(outcome).inc()
-        metrics.turn_seconds.observe(seconds)
-
-    def delivery(kind: str, result: str) -> None:
-        metrics.deliveries.labels(kind, result).inc()
-        if result == "unknown":
-            metrics.deliveries_unknown.labels(kind).inc()
-
-    return Counters(
-        delivery=delivery,
-        edit=lambda outcome: metrics.edits.labels(outcome).inc(),
-        turn_started=metrics.turns_started.inc,
-        turn_ended=turn_ended,
-        lease_lost=metrics.leases_lost.inc,
-        leases=metrics.leases_held.set,
-        inbox=lambda disposition, reason: metrics.inbox_events.labels(disposition, reason).inc(),
-    )

@@ -23,8 +23,6 @@ LATER: tuple[Later, ...] = (
     ),
     Later("discord.thread_bindings", (), "threads are not bound to sessions"),
     Later("handoff", (), "work is not passed between bots"),
-    Later("recovery", (), "a turn whose agent is gone ends as interrupted"),
-    Later("database.keep_days", (), "finished rows are kept for good"),
     Later("agent_host.linger_minutes", (15,), "agents live inside the broker"),
     Later("agent_host.fence_minutes", (30,), "agents live inside the broker"),
     Later("agents", ({},), "only [agent] is used"),

@@ -74,7 +74,7 @@ class Database(Section):
     auto_upgrade: Flag | None = ours(
         None, "Bring the schema up to date at the start. Absent: on SQLite yes, on Postgres no."
     )
-    keep: Days = ours(30, "Days that finished rows are kept.", alias="keep_days")
+    keep: Days = ours(30, "Days that finished rows are kept; 0: for good.", alias="keep_days")
 
 
 class ConversationPresentation(Section):

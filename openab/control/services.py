@@ -33,6 +33,12 @@ class Counters:
     #: How many conversations are owned now.
     leases: Callable[[int], None] = lambda _count: None
     inbox: Callable[[str, str], None] = _ignore
+    #: started | finished | interrupted
+    backfill: Callable[[str], None] = _ignore
+    #: (verdict, reason) of a turn whose agent was gone.
+    recovery: Callable[[str, str], None] = _ignore
+    #: Retention deleted so many rows of this table.
+    deleted: Callable[[str, int], None] = lambda _table, _rows: None
 
 
 @dataclass(frozen=True, slots=True)

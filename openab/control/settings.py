@@ -114,3 +114,5 @@ class Settings:
     commit_every: timedelta = timedelta(milliseconds=250)
     #: A placeholder is replaced before Discord limits edits of it (one hour).
     placeholder_age: timedelta = timedelta(minutes=55)
+    #: Finished rows are deleted after so long; nothing: they are kept for good.
+    keep: timedelta = timedelta(days=30)

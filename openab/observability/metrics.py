@@ -38,6 +38,8 @@ class Metrics:
         self.turns_started = self._counter("turns_started", "Turns handed to an agent")
         self.turns_ended = self._counter("turns_ended", "Turns that have an outcome", "outcome")
         self.turn_seconds = self._histogram("turn_seconds", "From claim to outcome", _TURN_SECONDS)
+        about = "Running turns whose agent was gone, by what was decided and why"
+        self.recoveries = self._counter("recoveries", about, "verdict", "reason")
         self.open_turns = self._gauge("open_turns", "Turns without an outcome", "state")
         self.leases_held = self._gauge("leases_held", "Conversations this process may act for")
         self.leases_lost = self._counter("leases_lost", "Leases that another process took")
@@ -52,6 +54,9 @@ class Metrics:
     def _declare_intake(self) -> None:
         about = "Channel events by what became of them"
         self.inbox_events = self._counter("inbox_events", about, "disposition", "reason")
+        about = "Readings of what was said while nobody listened, by how they ended"
+        self.backfills = self._counter("backfills", about, "result")
+        self.backfill_running = self._gauge("backfill_running", "1 while history is being read")
 
     def _declare_gateway(self) -> None:
         self.gateway_ready = self._gauge("gateway_ready", "1 while the gateway session is usable")
@@ -70,6 +75,11 @@ class Metrics:
         self.agents_evicted = self._counter("agents_evicted", about, "reason")
         self.database_errors = self._counter("database_errors", "Failed transactions", "kind")
         self.commits = self._counter("commits", "Committed transactions")
+        about = "Finished rows that retention deleted"
+        self.rows_deleted = self._counter("rows_deleted", about, "table")
+        about = "Rows of each table; on Postgres what its last ANALYZE estimated"
+        self.table_rows = self._gauge("table_rows", about, "table")
+        self.database_bytes = self._gauge("database_bytes", "What the database takes on disk")
         about = "How late the event loop woke a sleeper"
         self.loop_lag = self._histogram("event_loop_lag_seconds", about, _LAG_SECONDS)
 

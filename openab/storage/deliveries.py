@@ -20,6 +20,7 @@ from openab.domain.delivery import (
 )
 from openab.domain.ids import AccountId, ConversationId, DeliveryId, MessageRef, PlatformId, TurnId
 from openab.domain.outbound import Button, MessageBody
+from openab.storage.conversations import account_of
 from openab.storage.engine import Transaction
 from openab.storage.ids import new_id
 from openab.storage.schema import deliveries
@@ -166,7 +167,11 @@ async def open_of(tx: Transaction, conversation: ConversationId) -> list[Deliver
 def _open_here(conversation: ConversationId) -> sa.Select[Any]:
     return (
         sa.select(deliveries)
-        .where(deliveries.c.conversation == conversation, _IS_OPEN)
+        .where(
+            deliveries.c.account == account_of(conversation),
+            deliveries.c.conversation == conversation,
+            _IS_OPEN,
+        )
         .order_by(deliveries.c.ordinal, deliveries.c.created_at)
     )
 

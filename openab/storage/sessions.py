@@ -83,6 +83,8 @@ async def ensure(
         conversation=conversation.id,
         agent=agent,
         working_dir=working_dir,
+        # Beyond all that a row of this key had before retention deleted it: a host may remember.
+        epoch=int(now.timestamp()),
         created_at=now,
         last_activity_at=now,
     )

@@ -1,0 +1,257 @@
+"""Deletes finished rows that are old: each call is one small step of its caller's short transaction.
+
+Whatever is open or owed stays, and whatever something that stays points at. Rows are locked before
+they are looked at for the last time, so that nobody gives them work between look and deletion.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from openab.domain.ids import AccountId, ChannelName, ConversationId, PlatformId, SessionKey
+from openab.domain.turn import LIFECYCLE
+from openab.storage.engine import Transaction
+from openab.storage.schema import (
+    accounts,
+    conversations,
+    deliveries,
+    inbox,
+    sessions,
+    stream_segments,
+    streams,
+    turn_log,
+    turn_reactions,
+    turns,
+)
+
+#: How many rows went, by table.
+Deleted = Counter[str]
+#: What goes with a turn.
+_OF_A_TURN = (turn_log, streams, stream_segments, turn_reactions, deliveries)
+#: The tables that finished rows are deleted from.
+SWEPT = frozenset({table.name for table in (*_OF_A_TURN, turns, inbox, sessions, conversations)})
+#: Those that nothing is deleted from: one row for each bot, and one for the database.
+KEPT = frozenset({"accounts", "database"})
+_OVER = sorted(state.value for state in LIFECYCLE.terminal)
+#: The partial index serves only a condition written word for word as its own.
+_OPEN = "state IN ('pending', 'sending', 'unknown')"
+
+
+@dataclass(frozen=True, slots=True)
+class UnusedSession:
+    """A session that nobody used for long and no turn belongs to; its agent may still live."""
+
+    key: SessionKey
+    conversation: ConversationId
+    generation: int
+    epoch: int
+
+
+async def intake_mark(
+    tx: Transaction, channel: ChannelName, account: AccountId
+) -> PlatformId | None:
+    """The message that a backfill would begin at; None: no message was ever taken in."""
+    result = await tx.execute(
+        sa.select(accounts.c.intake_mark).where(
+            accounts.c.channel == channel, accounts.c.account == account
+        )
+    )
+    mark = result.scalar_one_or_none()
+    return PlatformId(mark) if mark else None
+
+
+async def delete_turns(
+    tx: Transaction, account: AccountId, before: datetime, limit: int
+) -> Deleted:
+    """Up to `limit` turns that were settled before, the oldest first, with all that is theirs."""
+    is_free = sa.and_(
+        turns.c.account == account,
+        turns.c.settled_at < before,
+        turns.c.state.in_(_OVER),
+        ~_owes_something(),
+        ~_reaction_is_due(),
+    )
+    oldest = sa.select(turns.c.id).where(is_free).order_by(turns.c.settled_at)
+    found = await _locked(tx, oldest, turns.c.id, is_free, limit)
+    deleted = Deleted()
+    if found:
+        for table in _OF_A_TURN:
+            deleted += await _delete(tx, table, table.c.turn_id.in_(found))
+        deleted += await _delete(tx, turns, turns.c.id.in_(found))
+    return deleted
+
+
+def _owes_something() -> sa.Exists:
+    """Some row of the turn stands in a conversation where a delivery is open.
+
+    If it is not its own, that one's evidence is history, where messages of ours must be known.
+    """
+    own, other = deliveries.alias("own"), deliveries.alias("other")
+    return sa.exists(
+        sa.select(sa.literal(1))
+        .select_from(own)
+        .join(other, sa.and_(*_is_open_beside(other, own)))
+        .where(own.c.turn_id == turns.c.id)
+    )
+
+
+def _is_open_beside(other: Any, own: Any) -> tuple[sa.ColumnElement[bool] | Any, ...]:
+    return (
+        other.c.account == own.c.account,
+        other.c.conversation == own.c.conversation,
+        sa.text(f"other.{_OPEN}"),
+    )
+
+
+def _reaction_is_due() -> sa.Exists:
+    return sa.exists(
+        sa.select(sa.literal(1)).where(
+            turn_reactions.c.turn_id == turns.c.id, turn_reactions.c.due_at.is_not(None)
+        )
+    )
+
+
+async def delete_deliveries(
+    tx: Transaction, account: AccountId, before: datetime, limit: int
+) -> Deleted:
+    """Up to `limit` settled deliveries that belong to no turn: notices, answers, opened threads."""
+    other = deliveries.alias("other")
+    beside = sa.select(sa.literal(1)).where(*_is_open_beside(other, deliveries))
+    opened = sa.select(sa.literal(1)).where(
+        turns.c.conversation == deliveries.c.conversation,
+        turns.c.thread_delivery == deliveries.c.id,
+    )
+    is_free = sa.and_(
+        deliveries.c.account == account,
+        deliveries.c.turn_id.is_(None),
+        deliveries.c.settled_at < before,
+        ~sa.exists(beside),
+        sa.or_(deliveries.c.kind != sa.literal("thread"), ~sa.exists(opened)),
+    )
+    oldest = sa.select(deliveries.c.id).where(is_free).order_by(deliveries.c.settled_at)
+    found = await _locked(tx, oldest, deliveries.c.id, is_free, limit)
+    return await _delete(tx, deliveries, deliveries.c.id.in_(found)) if found else Deleted()
+
+
+async def delete_inbox(
+    tx: Transaction, account: AccountId, before: datetime, limit: int
+) -> Deleted:
+    """Up to `limit` events that were seen before and whose turn, if there was one, is gone."""
+    has_turn = sa.exists(sa.select(sa.literal(1)).where(turns.c.id == inbox.c.turn_id))
+    oldest = (
+        sa.select(inbox.c.kind, inbox.c.event_key)
+        .where(inbox.c.account == account, inbox.c.seen_at < before, ~has_turn)
+        .order_by(inbox.c.seen_at)
+        .limit(limit)
+    )
+    found = (await tx.execute(oldest)).all()
+    deleted = Deleted()
+    for kind in {row.kind for row in found}:
+        keys = [row.event_key for row in found if row.kind == kind]
+        mine = sa.and_(inbox.c.account == account, inbox.c.kind == kind)
+        deleted += await _delete(tx, inbox, mine & inbox.c.event_key.in_(keys))
+    return deleted
+
+
+async def unused_sessions(
+    tx: Transaction, account: AccountId, before: datetime, limit: int
+) -> list[UnusedSession]:
+    """Sessions whose last turn began before, the oldest first, and whose turns are all gone."""
+    result = await tx.execute(
+        sa.select(
+            sessions.c.session_key,
+            sessions.c.conversation,
+            sessions.c.generation,
+            sessions.c.epoch,
+        )
+        .where(_is_unused(account, before))
+        .order_by(sessions.c.last_activity_at)
+        .limit(limit)
+    )
+    return [
+        UnusedSession(
+            SessionKey(row.session_key),
+            ConversationId(row.conversation),
+            row.generation,
+            row.epoch,
+        )
+        for row in result
+    ]
+
+
+async def delete_sessions(
+    tx: Transaction, account: AccountId, before: datetime, unused: Collection[UnusedSession]
+) -> Deleted:
+    """Those of these sessions that are still unused; one that is given a turn right now is left."""
+    # Whoever gives a session a turn has locked its conversation.
+    where = await _locked(
+        tx,
+        sa.select(conversations.c.id).order_by(conversations.c.id),
+        conversations.c.id,
+        conversations.c.id.in_([one.conversation for one in unused]),
+    )
+    free = sa.and_(
+        sessions.c.session_key.in_([one.key for one in unused if one.conversation in where]),
+        _is_unused(account, before),
+    )
+    return await _delete(tx, sessions, free)
+
+
+def _is_unused(account: AccountId, before: datetime) -> sa.ColumnElement[bool]:
+    has_turn = sa.exists(
+        sa.select(sa.literal(1)).where(turns.c.session_key == sessions.c.session_key)
+    )
+    return sa.and_(
+        sessions.c.account == account,
+        sessions.c.last_activity_at < before,
+        sessions.c.ending_incarnation.is_(None),
+        ~has_turn,
+    )
+
+
+async def delete_conversations(
+    tx: Transaction, account: AccountId, before: datetime, limit: int
+) -> Deleted:
+    """Up to `limit` conversations that the network closed before and that hold nothing any more.
+
+    All others stay: that we take part in one, and which bots are in it, is asked for ever.
+    """
+    kept = [
+        sa.exists(sa.select(sa.literal(1)).where(table.c.conversation == conversations.c.id))
+        for table in (turns, sessions, deliveries)
+    ]
+    is_free = sa.and_(
+        conversations.c.account == account,
+        conversations.c.closed_at < before,
+        conversations.c.lease_owner.is_(None),
+        *(~one for one in kept),
+    )
+    oldest = sa.select(conversations.c.id).where(is_free).order_by(conversations.c.closed_at)
+    found = await _locked(tx, oldest, conversations.c.id, is_free, limit)
+    return await _delete(tx, conversations, conversations.c.id.in_(found)) if found else Deleted()
+
+
+async def _locked(
+    tx: Transaction,
+    oldest: sa.Select[Any],
+    key: sa.ColumnElement[str],
+    condition: sa.ColumnElement[bool],
+    limit: int | None = None,
+) -> Sequence[str]:
+    """Lock what is found, passing over what is in use, and look again at what was locked."""
+    chosen = await tx.execute(
+        oldest.where(condition).limit(limit).with_for_update(skip_locked=True)
+    )
+    ids = list(chosen.scalars())
+    if not ids:
+        return []
+    return list((await tx.execute(sa.select(key).where(key.in_(ids), condition))).scalars())
+
+
+async def _delete(tx: Transaction, table: sa.Table, which: sa.ColumnElement[bool]) -> Deleted:
+    result = await tx.execute(sa.delete(table).where(which))
+    return Deleted({table.name: result.rowcount} if result.rowcount else {})
