@@ -1,26 +1,29 @@
 """The process under test on a stage: a loopback Discord, brokers as processes, agents by script."""
 
 import asyncio
-import contextlib
 import json
 import os
 import signal
 import sqlite3
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+import psutil
 
+from openab.agents.acp.process_tree import OWNER_VARIABLE
 from openab.simulator.discord import Bot, LoopbackDiscord, Person
 from openab.simulator.discord.records import Message
 from tests.acceptance import audit
 
-START_SECONDS = 40.0
-_STOP_SECONDS = 40.0
+#: How long a sign is waited for; when it comes, a long deadline has cost nothing.
+PATIENCE = 60.0
+START_SECONDS = 120.0
+_STOP_SECONDS = 120.0
 _SEEN = "SELECT 1 FROM inbox WHERE event_key = ? AND account = ?"
 _INVOLVED = 'allow_user_messages = "involved"\n'
 #: The brokers that several tests share: what they started is not left behind by any one of them.
@@ -57,10 +60,15 @@ class Broker:
         """SIGTERM, and its exit code."""
         return await self._end(signal.SIGTERM)
 
+    def terminate(self) -> None:
+        """SIGTERM, without waiting for what comes of it."""
+        assert self.process
+        self.process.terminate()
+
     async def kill(self) -> int:
         """SIGKILL; returns when the network has noticed, too."""
         code = await self._end(signal.SIGKILL)
-        await self.discord.wait_until(lambda: not self.discord.gateway.of_bot(self.bot.id), 10)
+        await self.discord.wait_until(lambda: not self.discord.gateway.of_bot(self.bot.id))
         return code
 
     def freeze(self) -> None:
@@ -74,12 +82,25 @@ class Broker:
         self.process.send_signal(signal.SIGCONT)
 
     async def exit_code(self, seconds: float = START_SECONDS) -> int:
-        """Wait until it ends by itself."""
+        """Wait until it ends by itself; after an orderly end nothing that it started lives."""
         assert self.process
         async with asyncio.timeout(seconds):
             code = await self.process.wait()
         self.process = None
+        left = await asyncio.to_thread(self._left) if code == 0 else []
+        assert not left, f"an orderly stop left these behind: {left}"
         return code
+
+    def _left(self) -> list[str]:
+        """The living processes that carry the mark of this broker's account and home."""
+        home, left = self.environ["HOME"], []
+        for one in psutil.process_iter():
+            with suppress(psutil.Error, OSError):
+                environ = one.environ()
+                owner = environ.get(OWNER_VARIABLE, "").split(":")
+                if environ.get("HOME") == home and owner[1:2] == [self.bot.id]:
+                    left.append(f"{one.pid} {' '.join(one.cmdline())}")
+        return left
 
     async def _end(self, number: signal.Signals) -> int:
         assert self.process
@@ -99,7 +120,15 @@ class Broker:
             return []
         return [json.loads(line) for line in self.agent_log.read_text().splitlines()]
 
-    async def logged(self, event: str, seconds: float = 10.0, **fields: object) -> dict[str, Any]:
+    async def agent_got(self, method: str, seconds: float = PATIENCE) -> None:
+        """Wait until an agent's log says that it received this."""
+        async with asyncio.timeout(seconds):
+            while method not in [_method(line) for line in self.agent_lines]:  # noqa: ASYNC110 - a file of another process
+                await asyncio.sleep(0.02)
+
+    async def logged(
+        self, event: str, seconds: float = PATIENCE, **fields: object
+    ) -> dict[str, Any]:
         """Wait for a log line with this event name and these fields."""
         async with asyncio.timeout(seconds):
             while True:
@@ -132,7 +161,7 @@ class Broker:
         assert len(found) == 1, f"{len(found)} turns of one trigger"
         return found[0]
 
-    async def taken_in(self, message: Message, seconds: float = 10.0) -> None:
+    async def taken_in(self, message: Message, seconds: float = PATIENCE) -> None:
         """Wait until it has committed what becomes of this message."""
         async with asyncio.timeout(seconds):
             while True:
@@ -141,7 +170,9 @@ class Broker:
                 # A row of another process: there is no signal to wait for.
                 await asyncio.sleep(0.05)
 
-    async def turn_is(self, trigger: Message, state: str, seconds: float = 15.0) -> dict[str, Any]:
+    async def turn_is(
+        self, trigger: Message, state: str, seconds: float = PATIENCE
+    ) -> dict[str, Any]:
         """Wait until the trigger's turn has this state."""
         await self.taken_in(trigger)
         async with asyncio.timeout(seconds):
@@ -176,6 +207,12 @@ class Broker:
             return answer.status, await answer.text()
 
 
+def _method(line: dict[str, Any]) -> str | None:
+    """Which request or notification a line of the agent's log says it received."""
+    message = line["message"]
+    return message.get("method") if line["event"] == "in" and isinstance(message, dict) else None
+
+
 class Gate:
     """A place in an agent's script where it waits until the test has seen its sign.
 
@@ -183,12 +220,12 @@ class Gate:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = str(path)
         self.step = f"[[until={path}]]"
 
     def open(self) -> None:
         """Let whatever waits here, or comes here later, go on."""
-        self._path.touch()
+        Path(self.path).touch()
 
 
 class Stage:
@@ -281,7 +318,7 @@ class Stage:
         return await self.ann.say(channel or self.channel, f"{broker.bot.mention} {text}")
 
     async def answer(
-        self, thread: str, broker: Broker, holding: str, seconds: float = 30.0
+        self, thread: str, broker: Broker, holding: str, seconds: float = PATIENCE
     ) -> Message:
         """Wait for a message of the bot that is no presentation message and holds this text."""
 
@@ -291,7 +328,7 @@ class Stage:
 
         return await self.discord.wait_message(thread, fits, seconds)
 
-    async def settled(self, trigger: Message, emoji: str = "🆗", seconds: float = 15.0) -> None:
+    async def settled(self, trigger: Message, emoji: str = "🆗", seconds: float = PATIENCE) -> None:
         """Wait until exactly this reaction of a bot stands on the trigger."""
         await self.discord.wait_message(
             trigger.channel_id,
@@ -303,7 +340,7 @@ class Stage:
         """The presentation messages that stand in a thread now."""
         return [one for one in self.discord.messages(thread) if one.content.startswith("-# ")]
 
-    async def live(self, thread: str, holding: str, seconds: float = 20.0) -> Message:
+    async def live(self, thread: str, holding: str, seconds: float = PATIENCE) -> Message:
         """Wait for a presentation message that shows this text."""
 
         def fits(message: Message) -> bool:
@@ -311,7 +348,7 @@ class Stage:
 
         return await self.discord.wait_message(thread, fits, seconds)
 
-    async def bare(self, thread: str, seconds: float = 30.0) -> None:
+    async def bare(self, thread: str, seconds: float = PATIENCE) -> None:
         """Wait until no presentation message stands in a thread."""
 
         def is_bare(shown: list[Message]) -> bool:
@@ -337,7 +374,7 @@ class Stage:
         """End every process that still runs."""
         for broker in self.brokers:
             if broker.process and broker.process.returncode is None:
-                with contextlib.suppress(ProcessLookupError):
+                with suppress(ProcessLookupError):
                     broker.process.send_signal(signal.SIGCONT)
                     broker.process.kill()
                 await broker.process.wait()

@@ -71,7 +71,7 @@ async def test_ports_do_not_clash(scene: Scene) -> None:
     _, sol, luna = scene
     assert sol.http_address != luna.http_address
     for broker in (sol, luna):
-        await broker.logged("agent_ready", 30)
+        await broker.logged("agent_ready")
         status, page = await broker.page("/readyz")
         assert status == 200, page
 
@@ -79,14 +79,16 @@ async def test_ports_do_not_clash(scene: Scene) -> None:
 async def test_each_process_cancels_only_its_own_turn(scene: Scene) -> None:
     stage, sol, luna = scene
     asked = await _thread_of_both(scene)
-    long = "[[say=at work ]][[wait=4]][[say=and through]]"
+    gate = stage.gate()
+    long = f"[[say=at work ]]{gate.step}[[say=and through]]"
     again = await stage.ann.say(asked.id, f"{sol.bot.mention} {luna.bot.mention} {long}")
     await stage.discord.wait_messages(
-        asked.id, lambda shown: sum("at work" in one.content for one in shown) >= 2, 20
+        asked.id, lambda shown: sum("at work" in one.content for one in shown) >= 2
     )
     pending = await stage.ann.slash(asked.id, "cancel", luna.bot)
     assert "asked the agent to stop" in await pending.text()
     await luna.turn_is(again, "cancelled")
+    gate.open()
     await stage.answer(asked.id, sol, "and through")
     await sol.turn_is(again, "done")
 
@@ -95,12 +97,18 @@ async def test_what_a_bot_shows_while_it_works_sets_off_no_other(scene: Scene) -
     stage, sol, luna = scene
     asked = await _thread_of_sol(scene)
     calling = f"{luna.bot.mention} [[say=you woke me]]"
-    steps = [["say", f"{calling} "], ["wait", 1], ["tool", f"execute:{calling}:0.5"]]
-    steps += [["say", " "], ["chars", calling], ["wait", 0.5], ["say", " the end"]]
+    gates = {sign: stage.gate() for sign in ("in words", "running", "by letters")}
+    until = [["until", gate.path] for gate in gates.values()]
+    steps = [["say", f"{calling} in words "], until[0], ["toolopen", f"execute:{calling}"]]
+    steps += [until[1], ["say", " "], ["chars", f"{calling} by letters"], until[2]]
+    steps += [["say", " the end"]]
     # Ann herself mentions nobody: the agent's text does.
     script = json.dumps(steps).replace("@", "\\u0040")
     mine = await stage.ann.say(asked.id, f"[[script={script}]]")
-    await stage.answer(asked.id, sol, "the end", 40)
+    for sign, gate in gates.items():
+        await stage.live(asked.id, sign)
+        gate.open()
+    await stage.answer(asked.id, sol, "the end")
     await sol.turn_is(mine, "done")
     await _has_seen_everything(scene, asked.id)
     assert [prompt for prompt in luna.prompts if "you woke me" in prompt] == []

@@ -73,7 +73,9 @@ async def test_a_waiting_turn_is_taken_back_and_the_running_one_goes_on(
 ) -> None:
     stage, sol = scene
     bob = stage.person()
-    asked = await stage.ask(sol, "[[say=busy ]][[wait=5]] [[say=and done in peace]]", stage.room())
+    gate = stage.gate()
+    steps = f"[[say=busy ]]{gate.step} [[say=and done in peace]]"
+    asked = await stage.ask(sol, steps, stage.room())
     await stage.live(asked.id, "busy")
     waiting = await bob.say(asked.id, f"{sol.bot.mention} [[say=never said]]")
     shown = await stage.live(asked.id, "ueued behind 1")
@@ -81,6 +83,7 @@ async def test_a_waiting_turn_is_taken_back_and_the_running_one_goes_on(
     told = await _stop(stage, sol, bob, way, asked.id, shown)
     assert "before it started" in told or way == "text"
     await sol.turn_is(waiting, "cancelled")
+    gate.open()
     await stage.answer(asked.id, sol, "and done in peace")
     await stage.settled(asked)
     assert not [one for one in sol.prompts if "never said" in one]
@@ -92,10 +95,12 @@ async def test_still_there_is_told_that_it_waits_and_answered_in_the_same_sessio
     scene: Scene,
 ) -> None:
     stage, sol = scene
-    asked = await stage.ask(sol, "[[say=thinking hard ]][[wait=3]][[say=done]]", stage.room())
+    gate = stage.gate()
+    asked = await stage.ask(sol, f"[[say=thinking hard ]]{gate.step}[[say=done]]", stage.room())
     await stage.live(asked.id, "thinking hard")
     again = await stage.ann.say(asked.id, "Still there? [[recall]]")
-    await stage.live(asked.id, "ueued behind 1", 5)
+    await stage.live(asked.id, "ueued behind 1")
+    gate.open()
     await stage.answer(asked.id, sol, "done")
     answer = await stage.answer(asked.id, sol, "I remember 1 prompts")
     await stage.settled(again)

@@ -5,7 +5,7 @@ import re
 
 import psutil
 
-from tests.acceptance.stage import Stage
+from tests.acceptance.stage import Broker, Stage
 
 _STUBBORN = ("--mode", "stay-on-eof", "--mode", "ignore-sigterm")
 
@@ -13,9 +13,13 @@ _STUBBORN = ("--mode", "stay-on-eof", "--mode", "ignore-sigterm")
 async def test_a_stop_lets_a_short_turn_end(stage: Stage) -> None:
     sol = stage.broker()
     await sol.start()
-    asked = await stage.ask(sol, "[[say=almost ]][[wait=2]][[say=there]]")
+    gate = stage.gate()
+    asked = await stage.ask(sol, f"[[say=almost ]]{gate.step}[[say=there]]")
     await stage.live(asked.id, "almost")
-    assert await sol.stop() == 0
+    sol.terminate()
+    await sol.logged("stopping")
+    gate.open()
+    assert await sol.exit_code() == 0
     assert [one.content for one in stage.finals(asked.id, sol)] == ["almost there"]
     assert stage.placeholders(asked.id) == []
     assert sol.turn(asked)["state"] == "done"
@@ -36,7 +40,7 @@ async def test_a_stop_cuts_a_long_turn_and_the_next_start_says_so(stage: Stage) 
     ]
     begun = asyncio.get_running_loop().time()
     assert await sol.stop() == 0
-    assert asyncio.get_running_loop().time() - begun < 15
+    assert asyncio.get_running_loop().time() - begun < 60
     left = [one for one in started if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
     assert left == []
     assert sol.turn(asked)["state"] == "running"
@@ -54,8 +58,36 @@ async def test_a_second_signal_ends_at_once(stage: Stage) -> None:
     await sol.start()
     asked = await stage.ask(sol, "[[say=is working]] [[hang]]")
     await stage.live(asked.id, "is working")
-    assert sol.process
-    sol.process.terminate()
+    sol.terminate()
     await sol.logged("stopping")
     assert await sol.stop() == 128 + 15
     assert await sol.logged("second_signal")
+
+
+#: What an agent has just been told when the stop comes, and how it has to be to stay there.
+_MOMENTS = {
+    "greeted": ("initialize", ()),
+    "opening": ("session/new", ("--mode", "silent-new")),
+    "leaving": ("session/close", ()),
+}
+
+
+async def test_a_stop_at_any_moment_leaves_no_agent_behind(stage: Stage) -> None:
+    async with asyncio.TaskGroup() as group:
+        for name, (told, modes) in _MOMENTS.items():
+            sol = stage.broker(
+                name, more="[cluster]\ndrain_seconds = 1\n", agent_args=_STUBBORN + modes
+            )
+            group.create_task(_must_leave_nothing(stage, sol, told), name=name)
+
+
+async def _must_leave_nothing(stage: Stage, sol: Broker, told: str) -> None:
+    await sol.start()
+    if told != "initialize":
+        asked = await stage.ask(sol, "[[say=here]]", stage.room())
+    if told == "session/close":
+        await stage.settled(asked)
+        await stage.ann.say(asked.id, "!reset")
+    await sol.agent_got(told)
+    # The stop itself looks for what was left.
+    assert await sol.stop() == 0

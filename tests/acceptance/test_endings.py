@@ -8,7 +8,7 @@ import pytest_asyncio
 
 from openab.simulator.discord import commit_then, hang, refuse, server_error
 from openab.simulator.discord.faults import RestFault
-from tests.acceptance.stage import Broker, Stage, shared_broker
+from tests.acceptance.stage import Broker, Gate, Stage, shared_broker
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("endings")]
 
@@ -38,7 +38,7 @@ async def test_a_turn_that_fails_says_why_and_keeps_its_text(
 ) -> None:
     stage, sol = scene
     asked = await stage.ask(sol, f"[[say=as far as I came ]]{steps}", stage.room())
-    answer = await stage.answer(asked.id, sol, told, 40)
+    answer = await stage.answer(asked.id, sol, told)
     await stage.settled(asked, "😱")
     assert "as far as I came" in answer.content
     assert stage.placeholders(asked.id) == []
@@ -48,17 +48,22 @@ async def test_a_turn_that_fails_says_why_and_keeps_its_text(
 async def test_the_session_of_a_crashed_agent_goes_on(scene: Scene) -> None:
     stage, sol = scene
     asked = await stage.ask(sol, "[[say=the first ]][[crash]]", stage.room())
-    await stage.answer(asked.id, sol, "signal 9", 40)
+    await stage.answer(asked.id, sol, "signal 9")
     again = await stage.ann.say(asked.id, "[[recall]]")
     answer = await stage.answer(asked.id, sol, "I remember 1 prompts")
     await stage.settled(again)
     assert "starts anew" not in answer.content
 
 
+def _streaming(gate: Gate) -> str:
+    """Words come until the gate, and more after it."""
+    return f"[[delay=0.05]] [[words=10]] {gate.step} [[words=20]] [[say=the very end]]"
+
+
 _EDIT_FAULTS = {
     "503": server_error(503),
     "forbidden": refuse(50001),
-    "hang": hang(30.0, "after"),
+    "hang": hang(60.0, "after"),
     "commit then 502": commit_then(502),
     "message gone": refuse(10008),
 }
@@ -72,16 +77,17 @@ async def test_edits_that_go_wrong_never_spoil_the_final(scene: Scene) -> None:
 
 async def _must_end_well(scene: Scene, fault: RestFault) -> None:
     stage, sol = scene
-    steps = "[[delay=0.05]] [[words=80]] [[say=the very end]]"
-    asked = await stage.ask(sol, steps, stage.room())
+    gate = stage.gate()
+    asked = await stage.ask(sol, _streaming(gate), stage.room())
     rule = stage.discord.faults.add(
         fault,
         route="edit_message",
         when=lambda request: request.channel_id == asked.id,
         times=-1,
     )
-    await rule.wait_hits(1, 30)
-    answer = await stage.answer(asked.id, sol, "the very end", 40)
+    await rule.wait_hits()
+    gate.open()
+    answer = await stage.answer(asked.id, sol, "the very end")
     await stage.settled(asked)
     rule.release()
     await sol.turn_is(asked, "done")
@@ -92,17 +98,19 @@ async def _must_end_well(scene: Scene, fault: RestFault) -> None:
 
 async def test_a_late_edit_does_not_undo_the_final(scene: Scene) -> None:
     stage, sol = scene
-    asked = await stage.ask(sol, "[[delay=0.05]] [[words=60]] [[say=the very end]]", stage.room())
+    gate = stage.gate()
+    asked = await stage.ask(sol, _streaming(gate), stage.room())
     late = stage.discord.faults.add(
-        hang(12.0, "after"),
+        hang(60.0, "after"),
         route="edit_message",
         when=lambda request: request.channel_id == asked.id,
     )
-    await late.wait_hits(1, 20)
-    answer = await stage.answer(asked.id, sol, "the very end", 40)
+    await late.wait_hits()
+    gate.open()
+    answer = await stage.answer(asked.id, sol, "the very end")
     await stage.settled(asked)
     late.release()
-    await stage.discord.wait_until(lambda: late.requests[0].answered_at is not None, 15)
+    await stage.discord.wait_until(lambda: late.requests[0].answered_at is not None)
     assert [one.content for one in stage.finals(asked.id, sol)] == [answer.content]
     assert answer.content.endswith("the very end")
     assert stage.placeholders(asked.id) == []
@@ -111,7 +119,8 @@ async def test_a_late_edit_does_not_undo_the_final(scene: Scene) -> None:
 async def test_a_final_that_cannot_be_delivered_is_told_and_marked_failed(scene: Scene) -> None:
     stage, sol = scene
     room = stage.room()
-    asked = await stage.ask(sol, "[[say=a secret of mine]] [[wait=1]]", room)
+    gate = stage.gate()
+    asked = await stage.ask(sol, f"[[say=a secret of mine]] {gate.step}", room)
     await stage.live(asked.id, "a secret")
     stage.discord.faults.add(
         refuse(50013),
@@ -119,8 +128,9 @@ async def test_a_final_that_cannot_be_delivered_is_told_and_marked_failed(scene:
         when=lambda request: request.channel_id == asked.id,
         times=-1,
     )
+    gate.open()
     told = await stage.discord.wait_message(
-        room, lambda one: "could not be delivered" in one.content, 20
+        room, lambda one: "could not be delivered" in one.content
     )
     turn = await sol.turn_is(asked, "failed")
     assert told.author.id == sol.bot.id

@@ -15,8 +15,8 @@ from tests.acceptance.stage import Broker, Stage
 _DONE, _CUT = "done", "interrupted"
 #: Hangs for longer than any test: the kill ends it.
 _COMMITTED, _NEVER = hang(90.0, "before"), hang(90.0, "never")
-_LONG = "[[say=so far so good ]][[delay=0.2]] [[words=600]]"
-_TWO_PARTS = "[[file=chars:2500]] [[wait=0.5]]"
+_LONG = "[[say=so far so good ]][[delay=0.2]] [[words=3000]]"
+_TWO_PARTS = "[[file=chars:2500]] "
 #: Agents that outlive a broker which is killed, as real ones do.
 _STUBBORN = ("--mode", "stay-on-eof", "--mode", "ignore-sigterm")
 
@@ -84,8 +84,13 @@ async def test_a_kill_at_any_point_loses_nothing_and_doubles_nothing(stage: Stag
 
 
 async def _reach(stage: Stage, sol: Broker, point: _Point) -> Message:
-    asked = await stage.ask(sol, point.steps, stage.room())
-    await point.hold(stage, asked).wait_hits(1, 20)
+    gate = stage.gate()
+    asked = await stage.ask(sol, point.steps + gate.step, stage.room())
+    held = point.hold(stage, asked)
+    if point.steps == _TWO_PARTS and point.route != "start_thread":
+        await stage.live(asked.id, "")
+    gate.open()
+    await held.wait_hits()
     return asked
 
 
@@ -98,8 +103,8 @@ async def _queue(stage: Stage, sol: Broker, running: Message) -> Message:
 
 async def _must_recover(stage: Stage, sol: Broker, point: _Point, trigger: Message) -> None:
     try:
-        await sol.turn_is(trigger, point.end, 60)
-        await stage.settled(trigger, "🆗" if point.end == _DONE else "😱", 30)
+        await sol.turn_is(trigger, point.end)
+        await stage.settled(trigger, "🆗" if point.end == _DONE else "😱")
         if point.end == _DONE:
             _check_whole(stage, sol, trigger)
         else:

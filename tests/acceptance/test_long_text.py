@@ -24,7 +24,7 @@ async def scene(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Scene
 async def _parts(scene: Scene, steps: str) -> tuple[Message, list[Message]]:
     stage, sol = scene
     asked = await stage.ask(sol, steps, stage.room())
-    await stage.settled(asked, seconds=60)
+    await stage.settled(asked)
     await sol.turn_is(asked, "done")
     assert stage.placeholders(asked.id) == []
     return asked, stage.finals(asked.id, sol)

@@ -32,7 +32,7 @@ async def test_a_turn_killed_in_the_middle_ends_honestly_after_the_restart(stage
     sol = stage.broker()
     await sol.start()
     asked = await stage.ask(sol, "[[say=before the crash ]] [[delay=0.2]] [[words=400]]")
-    await stage.discord.wait_message(asked.id, lambda one: "before the crash" in one.content, 20)
+    await stage.discord.wait_message(asked.id, lambda one: "before the crash" in one.content)
     await sol.logged("turn_started")
     await sol.kill()
     await sol.start()

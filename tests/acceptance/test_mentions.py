@@ -8,31 +8,47 @@ from openab.simulator.discord import LoopbackDiscord, Person
 from tests.acceptance import audit
 from tests.acceptance.stage import Broker, Stage, broken
 
+#: Steps, and what people see before the agent goes on with the next.
+Scenes = list[tuple[str, str]]
 
-def _hostile(bot: str, role: str) -> list[str]:
-    """Texts that would ping, as steps; `chars` is a chunk per character, `say` cuts by hand."""
+
+def _hostile(bot: str, role: str) -> list[Scenes]:
+    """Texts that would ping; `chars` is a chunk per character, `say` cuts by hand."""
     forms = f"@everyone @here <@{bot}> <@!{bot}> <@&{role}>"
     cuts = [f"[[say=<@]][[say={bot[:4]}]][[say={bot[4:]}]][[say=>]]", "[[say=@every]][[say=one]]"]
-    script = f"[[chars={forms}]] [[wait=0.5]] {' '.join(cuts)} [[tool=execute:{forms}:0.4]]"
+    script = [
+        (f"[[chars={forms} so far]]", "so far"),
+        (f"{' '.join(cuts)} [[toolopen=execute:{forms}]]", "running"),
+        (f"[[tool=execute:{forms}:0]]", ""),
+    ]
     long = (
         f"[[delay=0.01]] [[file=chars:1930]] [[say={forms}]] [[file=chars:1900]] [[chars= {forms}]]"
     )
     failing = f"[[say={forms}]][[stderr={forms}]][[fail=-32603:{forms}]]"
-    thought = f"[[think={forms}]][[plan={forms}|next]][[wait=0.5]][[say=fine {forms}]]"
-    return [script, long, failing, thought]
+    thought = [
+        (f"[[think={forms}]][[plan={forms}|next]]", "plan 0/2"),
+        (f"[[say=fine {forms}]]", ""),
+    ]
+    return [script, [(long, "")], [(failing, "")], thought]
 
 
 async def _play(stage: Stage, sol: Broker, victim: str) -> None:
     role = stage.discord.add_role(stage.discord.guild, "team", stage.ann.id)
     bob = stage.person("bob @everyone")
     hostile = _hostile(victim, role.id)
-    await asyncio.gather(*(_exchange(stage, sol, bob, steps) for steps in hostile))
+    await asyncio.gather(*(_exchange(stage, sol, bob, scenes) for scenes in hostile))
 
 
-async def _exchange(stage: Stage, sol: Broker, bob: Person, steps: str) -> None:
+async def _exchange(stage: Stage, sol: Broker, bob: Person, scenes: Scenes) -> None:
     """A hostile answer to Ann, then one to Bob in the same thread."""
+    gates = [stage.gate() for _ in scenes]
+    played = zip(scenes, gates, strict=True)
+    steps = "".join(step + (gate.step if sign else "") for (step, sign), gate in played)
     asked = await stage.ask(sol, steps, stage.room())
-    await stage.settled(asked, "😱" if "[[fail" in steps else "🆗", 60)
+    for (_, sign), gate in zip(scenes, gates, strict=True):
+        await stage.live(asked.id, sign) if sign else None
+        gate.open()
+    await stage.settled(asked, "😱" if "[[fail" in steps else "🆗")
     again = await bob.say(asked.id, f"[[say=for bob {bob.mention}]]")
     await stage.answer(asked.id, sol, "for bob")
     await stage.settled(again)

@@ -7,7 +7,7 @@ import psutil
 import pytest
 import pytest_asyncio
 
-from tests.acceptance.stage import Broker, Stage, shared_broker
+from tests.acceptance.stage import PATIENCE, Broker, Stage, shared_broker
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("pool")]
 
@@ -50,6 +50,6 @@ async def test_where_all_are_busy_people_are_told_and_it_goes_on_by_itself(scene
     await stage.live(waiting.id, "The only agent is busy")
     assert agents(sol) == 1
     await stage.ann.say(busy.id, "!cancel")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         await stage.answer(waiting.id, sol, "at last")
         await stage.bare(waiting.id)

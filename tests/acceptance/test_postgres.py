@@ -53,7 +53,7 @@ async def test_two_bots_in_one_thread(migrated_postgres_address: str, stage: Sta
     await asyncio.gather(sol.start(), luna.start())
     asked = await stage.ask(sol, f"{luna.bot.mention} [[say=one of two]] [[recall]]")
     for broker in (sol, luna):
-        await stage.answer(asked.id, broker, "I remember 0 prompts", 40)
+        await stage.answer(asked.id, broker, "I remember 0 prompts")
     await stage.bare(asked.id)
     threads = stage.discord.threads(stage.channel)
     assert [thread.id for thread in threads] == [asked.id]
@@ -66,13 +66,15 @@ async def test_connections_that_the_server_ends_cost_time_and_nothing_else(
 ) -> None:
     sol = _broker(stage, migrated_postgres_address)
     await sol.start()
-    asked = await stage.ask(sol, "[[say=one ]][[wait=2]][[say=two]]")
+    gate = stage.gate()
+    asked = await stage.ask(sol, f"[[say=one ]]{gate.step}[[say=two]]")
     await stage.live(asked.id, "one")
     assert await _terminate(migrated_postgres_address)
     second = await stage.ann.say(asked.id, "[[say=three]]")
+    gate.open()
     await _terminate(migrated_postgres_address)
-    await stage.answer(asked.id, sol, "two", 60)
-    await stage.answer(asked.id, sol, "three", 60)
+    await stage.answer(asked.id, sol, "two")
+    await stage.answer(asked.id, sol, "three")
     await stage.settled(second)
     await stage.bare(asked.id)
     status, page = await sol.page("/readyz")

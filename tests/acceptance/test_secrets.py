@@ -11,9 +11,9 @@ _PRIVATE = "the launch code is swordfish"
 async def test_the_token_reaches_no_agent_and_no_log(stage: Stage) -> None:
     sol = stage.broker(environ={"MY_SECRET": "hunter2", "OPENAB_LOG": "debug"})
     await sol.start()
-    asked = await stage.ask(sol, f"[[stderr={sol.bot.token}]][[say={sol.bot.token} ]][[wait=20]]")
-    await stage.discord.wait_thread(asked, 20)
-    await sol.logged("agent_session_opened", 20)
+    asked = await stage.ask(sol, f"[[stderr={sol.bot.token}]][[say={sol.bot.token} ]][[hang]]")
+    await stage.discord.wait_thread(asked)
+    await sol.logged("agent_session_opened")
     opened = await sol.logged("agent_session_opened")
     environ = psutil.Process(int(opened["pid"])).environ()
     assert sol.bot.token not in "".join(environ.values())

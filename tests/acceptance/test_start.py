@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from openab.simulator.discord import refuse, server_error
-from tests.acceptance.stage import Broker, Stage
+from tests.acceptance.stage import PATIENCE, Broker, Stage
 
 #: Events that no library expects: each must harm nothing.
 _POISON: list[tuple[str, dict[str, Any]]] = [
@@ -25,7 +25,7 @@ async def _checks(broker: Broker) -> tuple[int, dict[str, Any]]:
     return status, json.loads(page)
 
 
-async def _until_ready(broker: Broker, *, ready: bool, seconds: float = 30.0) -> dict[str, Any]:
+async def _until_ready(broker: Broker, *, ready: bool, seconds: float = PATIENCE) -> dict[str, Any]:
     async with asyncio.timeout(seconds):
         while True:
             status, checks = await _checks(broker)
@@ -109,7 +109,7 @@ async def test_whatever_is_wrong_with_the_connection_is_survived(stage: Stage) -
     stage.discord.faults.add(server_error(503), route="me")
     sol = stage.broker()
     await sol.start(connected=False)
-    await stage.discord.wait_connected(sol.bot, 60)
+    await stage.discord.wait_connected(sol.bot)
     await _until_ready(sol, ready=True)
     stage.discord.gateway.poison(sol.bot.id)
     for name, data in _POISON:
@@ -130,8 +130,8 @@ async def test_an_intent_that_is_switched_off_is_named_and_recovered_from(stage:
 
 
 async def _named(broker: Broker, word: str) -> dict[str, Any]:
-    async with asyncio.timeout(40):
-        await broker.logged("http_listening", 30)
+    async with asyncio.timeout(PATIENCE):
+        await broker.logged("http_listening")
         while True:
             _, checks = await _checks(broker)
             if word in json.dumps(checks):
@@ -146,18 +146,20 @@ async def test_a_database_that_is_away_for_a_while_costs_time_and_nothing_else(
 ) -> None:
     sol = stage.broker()
     await sol.start()
-    asked = await stage.ask(sol, "[[say=one ]][[wait=3]][[say=two]]")
+    gate = stage.gate()
+    asked = await stage.ask(sol, f"[[say=one ]]{gate.step}[[say=two]]")
     await stage.live(asked.id, "one")
     with closing(sqlite3.connect(sol.home / "openab.db", isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
+        gate.open()
         second = await stage.ann.say(asked.id, "[[say=three]]")
-        await sol.logged("intake_waits_for_database", 40)
+        await sol.logged("intake_waits_for_database")
         checks = await _until_ready(sol, ready=False)
         assert not checks["checks"]["database"]["ok"]
         other.execute("ROLLBACK")
-    await stage.answer(asked.id, sol, "two", 60)
-    await stage.answer(asked.id, sol, "three", 60)
-    await sol.turn_is(second, "done", 30)
+    await stage.answer(asked.id, sol, "two")
+    await stage.answer(asked.id, sol, "three")
+    await sol.turn_is(second, "done")
     await stage.bare(asked.id)
     await _until_ready(sol, ready=True)
     assert await sol.stop() == 0

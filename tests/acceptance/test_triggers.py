@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from tests.acceptance.stage import Broker, Stage, open_stage, shared_pids
+from tests.acceptance.stage import PATIENCE, Broker, Stage, open_stage, shared_pids
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("triggers")]
 
@@ -61,7 +61,7 @@ async def test_three_bots_called_by_one_message_share_a_thread_and_warn_once(sce
 
 async def _nothing_owed(broker: Broker) -> None:
     """Wait until it has sent, or kept back, all that it owes."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while broker.rows(_OWED, broker.bot.id):  # noqa: ASYNC110 - a row of another process
             await asyncio.sleep(0.05)
 
@@ -113,7 +113,7 @@ async def test_a_thread_of_somebody_else_is_joined(scene: Scene) -> None:
     opened = await stage.ann.open_thread(await stage.ann.say(stage.room(), "topic"), "Topic")
     state, wanted = opened.thread, {one.bot.id for one in brokers}
     assert state is not None
-    await stage.discord.wait_until(lambda: wanted <= set(state.members), 10)
+    await stage.discord.wait_until(lambda: wanted <= set(state.members))
     assert state.owner_id == stage.ann.id
 
 

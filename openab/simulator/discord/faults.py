@@ -8,7 +8,7 @@ from typing import Literal
 from openab.simulator.discord.errors import Json
 from openab.simulator.discord.fault_kinds import RestFault
 from openab.simulator.discord.journal import Request
-from openab.simulator.discord.signals import Signal
+from openab.simulator.discord.signals import PATIENCE, Signal
 
 __all__ = ["Delivery", "DeliveryRule", "FaultHandle", "Faults", "RestFault"]
 
@@ -61,7 +61,7 @@ class FaultHandle:
         except TimeoutError:
             return
 
-    def wait_hits(self, hits: int = 1, timeout: float = 5.0) -> Awaitable[bool]:
+    def wait_hits(self, hits: int = 1, timeout: float = PATIENCE) -> Awaitable[bool]:
         """Wait until it has hit so often."""
         return self._changed.until(
             lambda: self.hits >= hits, within=timeout, picture=lambda: f"{self.hits} hits"

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from openab.simulator.discord.clock import Clock
 from openab.simulator.discord.errors import Json
-from openab.simulator.discord.signals import Signal
+from openab.simulator.discord.signals import PATIENCE, Signal
 
 #: Routes whose body may carry text that people see.
 CONTENT_ROUTES = frozenset(
@@ -199,13 +199,13 @@ class Journal:
         ]
 
     def wait_for(
-        self, predicate: Callable[["Journal"], Found | None], timeout: float = 5.0
+        self, predicate: Callable[["Journal"], Found | None], timeout: float = PATIENCE
     ) -> Awaitable[Found]:
         """Wait until `predicate(journal)` is truthy and return it; TimeoutError after `timeout`."""
         return self._changed.until(lambda: predicate(self), within=timeout, picture=self.tail)
 
     def wait_request(
-        self, predicate: Callable[[Request], bool], timeout: float = 5.0
+        self, predicate: Callable[[Request], bool], timeout: float = PATIENCE
     ) -> Awaitable[Request]:
         """Wait for the first request, past or coming, that fits."""
         return self.wait_for(

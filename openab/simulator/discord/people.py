@@ -7,6 +7,7 @@ from openab.simulator.discord.errors import Json
 from openab.simulator.discord.interactions import Callback, Interaction, Interactions
 from openab.simulator.discord.posting import Draft
 from openab.simulator.discord.records import Attachment, Channel, Message, User, Webhook
+from openab.simulator.discord.signals import PATIENCE
 from openab.simulator.discord.world import World
 
 _OPTION_TYPES: dict[type, int] = {str: 3, int: 4, bool: 5, float: 10}
@@ -49,7 +50,7 @@ class PendingInteraction:
             lambda: self._made.callback, within=timeout, picture=lambda: "no answer"
         )
 
-    def text(self, timeout: float = 5.0) -> Awaitable[str]:
+    def text(self, timeout: float = PATIENCE) -> Awaitable[str]:
         """Wait until the answer shows a text (a deferred one is filled in later)."""
         return self._world.changed.until(
             lambda: self._made.original.content if self._made.original else None,

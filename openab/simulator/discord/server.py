@@ -27,6 +27,7 @@ from openab.simulator.discord.records import (
     Webhook,
 )
 from openab.simulator.discord.rest import PREFIX, Rest
+from openab.simulator.discord.signals import PATIENCE
 from openab.simulator.discord.sockets import Socket
 from openab.simulator.discord.world import World
 
@@ -245,7 +246,7 @@ class LoopbackDiscord:
         return [one for one in channels if one.thread and one.parent_id == channel_id]
 
     def wait_message(
-        self, channel_id: str, predicate: Callable[[Message], bool], timeout: float = 5.0
+        self, channel_id: str, predicate: Callable[[Message], bool], timeout: float = PATIENCE
     ) -> Awaitable[Message]:
         """Wait until a visible message fits, by its post, an edit, a deletion or a reaction.
 
@@ -260,7 +261,7 @@ class LoopbackDiscord:
         return self.wait_until(probe, timeout, lambda: self.picture(channel_id))
 
     def wait_messages(
-        self, channel_id: str, predicate: Callable[[list[Message]], bool], timeout: float = 5.0
+        self, channel_id: str, predicate: Callable[[list[Message]], bool], timeout: float = PATIENCE
     ) -> Awaitable[list[Message]]:
         """Wait until all the visible messages of a channel fit together."""
 
@@ -271,21 +272,21 @@ class LoopbackDiscord:
 
         return self.wait_until(probe, timeout, lambda: self.picture(channel_id))
 
-    def wait_thread(self, starter: Message, timeout: float = 5.0) -> Awaitable[Channel]:
+    def wait_thread(self, starter: Message, timeout: float = PATIENCE) -> Awaitable[Channel]:
         """Wait for the thread that is opened from a message."""
         return self.wait_until(lambda: self.world.channels.get(starter.id), timeout)
 
     def wait_until(
         self,
         probe: Callable[[], Found | None],
-        timeout: float = 5.0,
+        timeout: float = PATIENCE,
         picture: Callable[[], str] | None = None,
     ) -> Awaitable[Found]:
         """Wait until `probe` is truthy; it is asked again whenever world or journal change."""
         shown = picture or self.journal.tail
         return self.world.changed.until(probe, within=timeout, picture=shown)
 
-    def wait_connected(self, bot: Bot, timeout: float = 10.0) -> Awaitable[bool]:
+    def wait_connected(self, bot: Bot, timeout: float = PATIENCE) -> Awaitable[bool]:
         """Wait until a client of the bot has a session."""
         return self.wait_until(lambda: bool(self.gateway.of_bot(bot.id)), timeout)
 

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 Found = TypeVar("Found")
+#: How long something is waited for unless told otherwise: a slow machine needs it, a sign ends it.
+PATIENCE = 60.0
 
 
 class Signal:
