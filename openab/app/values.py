@@ -15,6 +15,7 @@ from openab.control.settings import (
     Emojis,
     PoolSettings,
     ReactionSettings,
+    RecoverySettings,
     ReplySettings,
     Settings,
     WorkspaceSettings,
@@ -22,6 +23,7 @@ from openab.control.settings import (
 from openab.domain.batching import Batching, DispatchMode, OnBusy
 from openab.domain.gates import BotMode, GatePolicy, UserMode, plain_emoji
 from openab.domain.ids import AccountId, ChannelName, ConversationRef, WorkerId
+from openab.domain.recovery import RecoveryPolicy
 from openab.ports.agent import AgentSpec
 from openab.presentation.reactions import Emojis as StatusEmojis
 from openab.presentation.reactions import ReactionTiming
@@ -128,6 +130,7 @@ def settings(live: Live, account: AccountId, worker: WorkerId, proof: str) -> Se
             config.discord.max_batch_tokens,
         ),
         on_busy=OnBusy(config.pool.on_busy.value),
+        backfill=config.discord.backfill,
         pool=PoolSettings(
             config.pool.max_sessions, config.pool.session_ttl, config.pool.hung_grace
         ),
@@ -147,16 +150,19 @@ def settings(live: Live, account: AccountId, worker: WorkerId, proof: str) -> Se
             },
             per_thread=config.workspace.per_thread.value,
         ),
+        recovery=RecoverySettings(
+            RecoveryPolicy(config.recovery.policy.value), config.recovery.max_attempts
+        ),
         lease=cluster.lease,
         call=cluster.call,
         drain=cluster.drain,
+        keep=config.database.keep,
     )
 
 
 def reaction_mapping(config: Config) -> Mapping[str, str]:
     """What people's reactions say, by the emoji itself; a `:shortcode:` is looked up."""
     mapping = {_emoji(written): text for written, text in config.reactions.mapping.items()}
-        keep=config.database.keep,
     unknown = sorted(name for name in mapping if name.startswith(":"))
     if unknown:
         log.warning("reactions_not_understood", names=unknown)

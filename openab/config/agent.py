@@ -18,7 +18,6 @@ from openab.config.fields import (
     Text,
     TextMap,
     Texts,
-    Whole,
     ours,
     theirs,
     wrong,
@@ -128,9 +127,13 @@ class Recovery(Section):
     """`[recovery]`: a running turn whose agent is gone."""
 
     policy: RecoveryPolicy = ours(
-        "careful", "Go on if nothing but reading was under way, always, after asking, or never."
+        "careful",
+        "Go on by itself if nothing but reading was under way, else ask; go on always; always ask; "
+        "or end the turn as interrupted.",
     )
-    max_attempts: Whole = ours(2, "How often one turn is tried again.")
+    max_attempts: Count = ours(
+        2, "How often one turn is tried, the first time included; an orderly stop does not count."
+    )
 
 
 class AgentHost(Section):

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import structlog
 
+from openab.control.left_behind import LeftBehind
 from openab.control.permissions import Questions
 from openab.control.persist import persist
 from openab.control.prompts import content, transcript_preamble
@@ -33,6 +34,7 @@ from openab.ports.agent import (
     AgentSession,
     AgentUnavailable,
     Opened,
+    OpenedBy,
     Prompt,
     PromptLost,
     SessionBusy,
@@ -46,6 +48,7 @@ from openab.storage.engine import Transaction
 from openab.storage.sessions import Session
 from openab.storage.turns import Turn
 from openab.text import notices
+from openab.text.continuation import continuation
 
 log = structlog.get_logger()
 #: A hung agent gets so long to be ended; its turn ends in any case.
@@ -63,12 +66,15 @@ class AgentRun:
         session: Session,
         where: ConversationRef,
         cancelled: asyncio.Event,
+        earlier: LeftBehind,
     ) -> None:
+        """`earlier`: what the attempts before this one left; the agent is told of it."""
         self._services = services
         self._ownership = ownership
         self._turn = turn
         self._session = session
         self._cancelled = cancelled
+        self._earlier = earlier
         self._name = AgentSession(
             services.database.id, session.key, session.generation, session.epoch
         )
@@ -76,6 +82,7 @@ class AgentRun:
         self._placing = Placing(services, ownership, where, session)
         self._options = SessionOptions(services, ownership, turn, session)
         self._chosen = session.chosen
+        self._gave_context = False
         #: Told in front of the answer.
         self.preface = ""
 
@@ -102,11 +109,21 @@ class AgentRun:
         return self._services.agents.options(self._name)
 
     async def keep(
-        self, tx: Transaction, usage: UsageChanged | None, known: tuple[Option, ...]
+        self,
+        tx: Transaction,
+        usage: UsageChanged | None,
+        known: tuple[Option, ...],
+        *,
+        has_heard: bool,
     ) -> bool:
-        """Keep what the agent said of its session; False: the session was reset under this run."""
+        """Keep what the agent said of its session; False: the session was reset under this run.
+
+        `has_heard`: it has shown that it got the prompt, and with that what it had forgotten.
+        """
         if usage:
             await sessions.note_usage(tx, self._session, usage)
+        if has_heard and self._gave_context:
+            await sessions.context_given(tx, self._session)
         await self._options.keep(tx, known)
         session = await sessions.get(tx, self._session.key)
         return session is not None and session.generation == self._session.generation
@@ -116,7 +133,9 @@ class AgentRun:
         try:
             await self._services.agents.close(self._name)
         except Rejected as error:
+            # Somebody newer commands it, and its journal, or the host itself ends.
             log.info("agent_not_closed", turn_id=self._turn.id, told=str(error))
+            return
         # Whoever ends the turn does so by the rows; nobody reads its events any more.
         unread = Position(self._services.agents.incarnation, 0)
         await self._services.agents.ack(self._turn.id, unread, outcome=True)
@@ -132,7 +151,7 @@ class AgentRun:
             await self.close()
             return PromptEnded(EndKind.CANCELLED)
         await self._options.apply(self._name, opened, self._chosen)
-        blocks = content(turn.batch, preamble)
+        blocks = content(turn.batch, preamble, self._continuation())
         incarnation = services.agents.incarnation
         prompt = Prompt(turn.id, turn.attempt, turn.step, incarnation, blocks)
         await services.agents.prompt(self._name, prompt)
@@ -140,6 +159,14 @@ class AgentRun:
         record.phase = "working"
         services.signals.tell("agent_prompted")
         return await self._follow(record, feed)
+
+    def _continuation(self) -> str:
+        """What an agent is told of earlier attempts; empty for the first."""
+        attempt = self._turn.attempt
+        if attempt == 1:
+            return ""
+        said = "\n\n".join(filter(None, self._earlier.parts(attempt - 1)))
+        return continuation(self._earlier.tools, said)
 
     async def _open(self) -> Opened | None:
         """The agent, ready to be prompted; None if the turn was cancelled meanwhile."""
@@ -165,12 +192,18 @@ class AgentRun:
     async def _remember(self, opened: Opened) -> str | None:
         """Keep the agent's session id; returns the preamble for an agent that lost its memory.
 
-        None: the session was reset meanwhile, so this agent's id is not to be kept.
+        An agent that lived on is known, and was not asked. None: the session was reset meanwhile, so
+        this agent's id is not to be kept.
         """
         session = self._session
+        is_known = opened.acp_session_id == session.acp_session_id and not session.context_owed
+        if opened.by is OpenedBy.LIVE and is_known:
+            return ""
         async with self._services.database.transaction() as tx:
             await conversations.lock(tx, self._ownership)
-            kept = await sessions.remember_agent(tx, session, opened.acp_session_id)
+            kept = await sessions.remember_agent(
+                tx, session, opened.acp_session_id, context_lost=opened.context_lost
+            )
             if kept is None:
                 return None
             self._chosen = kept.chosen
@@ -178,9 +211,10 @@ class AgentRun:
             await turns.log(tx, self._turn.id, "session_opened", detail)
             entries = (
                 await turns.transcript(tx, session.key, since=session.reset_at)
-                if opened.context_lost
+                if kept.context_owed
                 else []
             )
+        self._gave_context = kept.context_owed
         if not entries:
             # Nothing was said before (or it is remembered), so nothing is lost.
             return ""
@@ -253,5 +287,5 @@ class AgentRun:
     async def _owe_notice(self, event: HostNotice) -> None:
         async with self._services.database.transaction() as tx:
             await conversations.lock(tx, self._ownership)
-            key = f"turn:{self._turn.id}:{event.code}:v1"
+            key = f"turn:{self._turn.id}:{event.code}:{self._turn.attempt}:v1"
             await owe_notice(tx, self._turn, key, notices.host_notice(event))

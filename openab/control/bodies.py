@@ -16,6 +16,11 @@ def later_placeholder(turn: TurnId) -> MessageBody:
     return presentation_body(notices.still_working(), buttons=(stop_button(turn),))
 
 
+def recovering_placeholder(turn: TurnId) -> MessageBody:
+    """What is shown of a turn that goes on after a restart, where nothing is shown of it any more."""
+    return presentation_body(notices.recovering(), buttons=(stop_button(turn),))
+
+
 def queued_placeholder(turn: TurnId, before: int) -> MessageBody:
     """What is shown of a turn that has to wait."""
     return presentation_body(notices.queued_behind(before), buttons=(stop_button(turn),))

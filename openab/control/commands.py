@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 import structlog
 
 from openab.control.commands_cancel import cancel, cancel_all, reset
+from openab.control.commands_continue import go_on
 from openab.control.commands_options import WANTED, SessionChoices
 from openab.control.commands_reports import SESSIONS, session_list, usage
 from openab.control.settings import Settings
@@ -26,7 +27,14 @@ log = structlog.get_logger()
 _DATABASE_SECONDS = 2.0
 _RETRY_SECONDS = 0.1
 #: What changes something here and now, without asking an agent.
-_CHANGES = frozenset({CommandKind.CANCEL, CommandKind.CANCEL_ALL, CommandKind.RESET})
+_CHANGES = frozenset(
+    {CommandKind.CANCEL, CommandKind.CANCEL_ALL, CommandKind.CONTINUE, CommandKind.RESET}
+)
+#: What they say where nothing is known of the conversation.
+_NOTHING = {
+    CommandKind.RESET: replies.nothing_to_reset,
+    CommandKind.CONTINUE: notices.nothing_to_continue,
+}
 #: (turn, number of the question, number of the option) → whether it was still open.
 Permit = Callable[[TurnId, int, int], Awaitable[bool]]
 
@@ -100,12 +108,11 @@ class Commands:
         return await self._look(command)
 
     async def _change(self, command: InboundCommand) -> str:
-        """Cancel or reset, in the one transaction that also notes the command."""
+        """Cancel, continue or reset, in the one transaction that also notes the command."""
         async with self._database.transaction() as tx:
             here = await conversations.find(tx, command.conversation)
             if here is None:
-                is_reset = command.kind is CommandKind.RESET
-                return replies.nothing_to_reset() if is_reset else notices.nothing_to_cancel()
+                return _NOTHING.get(command.kind, notices.nothing_to_cancel)()
             if not await self._note(tx, command):
                 # What ran then may have ended, and something else may run now.
                 is_cancel = command.kind is CommandKind.CANCEL
@@ -121,6 +128,8 @@ class Commands:
         settings, author = self._settings, command.author
         if command.kind is CommandKind.CANCEL_ALL:
             return await cancel_all(tx, settings, here, author)
+        if command.kind is CommandKind.CONTINUE:
+            return await go_on(tx, settings, here, author, command.argument)
         if command.kind is CommandKind.RESET:
             return await reset(tx, settings, here, author)
         return await cancel(tx, settings, here, author, command.argument or None)

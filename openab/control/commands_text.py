@@ -1,6 +1,7 @@
 """The text twins of commands: done in the transaction that takes the message in, answered by a notice."""
 
 from openab.control.commands_cancel import cancel, cancel_all, reset
+from openab.control.commands_continue import go_on
 from openab.control.commands_options import WANTED, Typed, option_by_text
 from openab.control.commands_reports import session_list, usage
 from openab.control.settings import Settings
@@ -24,10 +25,11 @@ async def answer_by_text(
     message: PlatformId,
     verdict: Verdict,
 ) -> None:
-    """Do the command that a message is, and owe its answer (a cancelled turn tells it itself)."""
+    """Do the command that a message is, and owe its answer (a turn that it moves tells it itself)."""
     text = await _done(tx, settings, here, author, verdict)
     name = author.display_name
-    if text in {notices.cancelling(name), notices.cancelled_before_start(name)}:
+    told_by_turn = {notices.cancelling(name), notices.cancelled_before_start(name)}
+    if text in told_by_turn or text == notices.going_on():
         return
     await deliveries.owe(
         tx,
@@ -49,6 +51,8 @@ async def _done(
     kind = verdict.command
     if kind is CommandKind.CANCEL_ALL:
         return await cancel_all(tx, settings, here, author)
+    if kind is CommandKind.CONTINUE:
+        return await go_on(tx, settings, here, author, "")
     if kind is CommandKind.RESET:
         return await reset(tx, settings, here, author)
     if kind in WANTED:

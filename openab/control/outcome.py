@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from openab.control.finals import Ending, Final, is_blank, plan
-from openab.control.retire import owe_delete, permission_notices, placeholders_of
+from openab.control.retire import owe_delete, placeholders_of, questions_of
 from openab.control.settings import Settings
 from openab.domain.agent_events import AgentFailure, EndKind, FailureKind, PromptEnded
 from openab.domain.delivery import DeliveryKind, DeliveryState, Purpose
@@ -38,6 +38,10 @@ class Run:
     shown: Shown = field(default_factory=Shown)
     #: Told in front of the answer, for instance that the context was lost.
     preface: str = ""
+    #: What earlier attempts said, and that they were cut off; stands before the answer.
+    earlier: str = ""
+    #: What is told of a run that was cut off.
+    interruption: str = field(default_factory=notices.interrupted_by_restart)
 
 
 def redacted(end: PromptEnded, redact: Callable[[str], str]) -> PromptEnded:
@@ -121,7 +125,7 @@ async def _owe_final(
     for placeholder in placeholders:
         if not (final.edits_placeholder and placeholder is last):
             await owe_delete(tx, turn, placeholder)
-    for question in await permission_notices(tx, turn):
+    for question in await questions_of(tx, turn):
         await owe_delete(tx, turn, question)
     return final
 
@@ -157,13 +161,14 @@ def _is_sent(placeholder: Delivery) -> bool:
 
 def _told(turn: Turn, run: Run, settings: Settings) -> str:
     """The text of the final: a notice where there is something to tell, and what the agent said."""
-    answer = final_text(run.answer, run.tools, settings.replies().tool_display)
+    said = "\n\n".join(text for text in (run.earlier, run.answer) if text.strip())
+    answer = final_text(said, run.tools, settings.replies().tool_display)
     outcome = outcome_of(run)
     before, after = run.preface, ""
     if outcome is Outcome.FAILED:
         before = "\n\n".join(filter(None, (before, _failure_notice(run.end))))
     elif outcome is Outcome.INTERRUPTED:
-        before = "\n\n".join(filter(None, (before, notices.interrupted_by_restart())))
+        before = "\n\n".join(filter(None, (before, run.interruption)))
     elif outcome is Outcome.CANCELLED:
         after = notices.cancelled_by(turn.cancelled_by or "")
     elif is_blank(run.answer):

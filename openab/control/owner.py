@@ -8,27 +8,18 @@ from datetime import datetime, timedelta
 import structlog
 
 from openab.control.beside import beside
-from openab.control.containment import end_barely
+from openab.control.conversation_turns import ConversationTurns
 from openab.control.outbox import Outbox
 from openab.control.persist import RETRY_SECONDS
-from openab.control.place_in_line import PlaceInLine, next_of
-from openab.control.queue_signs import QueueSigns
-from openab.control.recovery import end_interrupted
 from openab.control.services import Services
 from openab.control.status_reactions import StatusReactions
-from openab.control.turn_runner import TurnRunner
 from openab.control.writer import ConversationWriter
-from openab.domain.delivery import DeliveryKind, DeliveryState, Purpose
 from openab.domain.errors import LeaseLost, OpenabError, Transient, Unknown
 from openab.domain.ids import TurnId
-from openab.domain.turn import TurnState
 from openab.ports.channel import Channel
-from openab.ports.tasks import end, spawn
-from openab.storage import conversations, deliveries, turns
+from openab.storage import conversations
 from openab.storage.conversations import Conversation, Ownership
-from openab.storage.deliveries import Delivery
 from openab.storage.transitions import StateChanged
-from openab.storage.turns import Turn
 
 log = structlog.get_logger()
 #: Rows due within this long are waited for; a conversation with later ones is given back.
@@ -58,13 +49,11 @@ class ConversationOwner:
         self._draining = False
         self._lost = asyncio.Event()
         self._is_given_back = False
-        #: How often in a row the database refused a step for good, and whose run it refused last.
+        #: How often in a row the database refused a step for good.
         self._refusals = 0
-        self._refused: TurnId | None = None
-        self._runner: TurnRunner | None = None
-        self._run: asyncio.Task[None] | None = None
-        self._signs = QueueSigns(services.database, writer, where.ref)
-        self._line = PlaceInLine(services, ownership, self.wake)
+        self._turns = ConversationTurns(
+            services, where, ownership, writer, on_lost=self.lose, wake=self.wake
+        )
         self._reactions = StatusReactions(services, channel, ownership)
         self._outbox = Outbox(
             services.database,
@@ -74,18 +63,18 @@ class ConversationOwner:
             ownership,
             writer,
             services.signals,
-            self._sent,
+            self._turns.sent,
             services.counters.delivery,
         )
 
     @property
     def is_running_turn(self) -> bool:
         """Whether an agent works here now."""
-        return self._run is not None and not self._run.done()
+        return self._turns.is_running
 
     def runs(self, turn: TurnId) -> bool:
         """Whether this turn runs here now."""
-        return self._runner is not None and self._runner.turn_id == turn
+        return self._turns.runs(turn)
 
     def wake(self) -> None:
         """There may be something to do; never waits."""
@@ -94,6 +83,7 @@ class ConversationOwner:
     def drain(self) -> None:
         """Begin no further turn; what runs may end, and what is owed is sent."""
         self._draining = True
+        self._turns.drain()
         self.wake()
 
     def lose(self) -> None:
@@ -103,8 +93,7 @@ class ConversationOwner:
 
     async def answer_permission(self, turn: TurnId, number: int, choice: int) -> bool:
         """Pass the answer to a running turn's question on; False: it is not open any more."""
-        runner = self._runner
-        return bool(runner and runner.turn_id == turn and await runner.answer(number, choice))
+        return await self._turns.answer_permission(turn, number, choice)
 
     def wish_reaction(self, turn: TurnId, emoji: str) -> None:
         """The presentation wishes this emoji on a running turn's trigger."""
@@ -138,25 +127,12 @@ class ConversationOwner:
             log.info("conversation_not_released", conversation=self._where.id, told=str(error))
 
     async def _end_all(self) -> None:
-        self._line.want(None)
         self._writer.close()
-        await self._signs.close()
-        await self._end_run()
-
-    async def _end_run(self) -> None:
-        if self._run is None or self._runner is None:
-            return
-        try:
-            await end(self._run)
-        except OpenabError as error:
-            log.info("run_not_ended_well", conversation=self._where.id, told=str(error))
-        finally:
-            # A task that was cancelled before it had begun could not.
-            self._services.pool.leave(self._runner.turn_id)
+        await self._turns.close()
 
     async def _recover(self) -> bool:
         await self._outbox.recover()
-        await end_interrupted(self._services.database, self._services.settings, self._ownership)
+        await self._turns.recover()
         return True
 
     async def _work(self) -> None:
@@ -185,15 +161,7 @@ class ConversationOwner:
 
     async def _contain(self) -> None:
         """A row that cannot be written ends its own turn; other conversations do not notice."""
-        refused, self._refused = self._refused, None
-        try:
-            if self._run is None:
-                await end_barely(self._services, self._ownership, refused)
-        except LeaseLost:
-            raise
-        except OpenabError as error:
-            log.warning("turn_not_ended", conversation=self._where.id, error=str(error))
-            self._refused = refused
+        await self._turns.contain()
         wait = min(RETRY_SECONDS * 2**self._refusals, _LONGEST_REST)
         self._refusals = min(self._refusals + 1, 10)
         await self._rest(wait)
@@ -207,10 +175,10 @@ class ConversationOwner:
         """One look at everything; True when the conversation was given back."""
         self._woken.clear()
         await self._hold_on()
-        await self._tend_turns()
+        await self._turns.tend()
         # A call may take long: turns end and begin beside it.
         sent, was_woken = await beside(
-            f"send {self._where.id}", self._outbox.step(), self._woken, self._tend_turns
+            f"send {self._where.id}", self._outbox.step(), self._woken, self._turns.tend
         )
         reacted, reaction_due = await self._reactions.step()
         if sent.did or reacted or was_woken or self._lost.is_set():
@@ -220,10 +188,6 @@ class ConversationOwner:
             return True
         await self._wait(due)
         return False
-
-    async def _tend_turns(self) -> None:
-        await self._collect_run()
-        await self._advance_turns()
 
     async def _hold_on(self) -> None:
         """The lease ran out by our own clock: take it again, unless somebody else claimed meanwhile.
@@ -241,88 +205,8 @@ class ConversationOwner:
         leases.note_claim(self._ownership, asked_at)
         log.info("lease_taken_again", conversation=self._where.id)
 
-    async def _collect_run(self) -> None:
-        """A finished run's error is ours: a bug ends the process, a lost lease ends this owner."""
-        if self._run is not None and self._run.done():
-            run, self._run = self._run, None
-            runner, self._runner = self._runner, None
-            try:
-                await run
-            except OpenabError:
-                self._refused = runner.turn_id if runner else None
-                raise
-
-    async def _advance_turns(self) -> None:
-        async with self._services.database.read() as tx:
-            waiting = await turns.open_of(tx, self._where.id)
-            now = await tx.now()
-        first = waiting[0] if waiting else None
-        # What our own run has begun may still stand there as queued.
-        others = [turn for turn in waiting if not self.runs(turn.id)]
-        wanted = None if self._draining else next_of(others, now)
-        has_place = self._line.want(wanted)
-        if first is None:
-            self._signs.see(waiting)
-            return
-        may_begin = first is wanted and not self.is_running_turn
-        if may_begin and not has_place:
-            is_told = await self._line.tell(first)
-            self._signs.see(waiting, busy_agents=self._services.pool.size, is_told=is_told)
-            return
-        self._signs.see(waiting)
-        if first.state is TurnState.RUNNING:
-            await self._tend(first)
-        elif may_begin and await self._may_start(first):
-            self._start(first)
-
-    async def _tend(self, turn: Turn) -> None:
-        runner = self._runner
-        if runner is None:
-            # Its run ended without being able to say so.
-            await end_interrupted(self._services.database, self._services.settings, self._ownership)
-        elif turn.cancel_requested_at:
-            runner.cancel()
-        elif runner.needs_placeholder:
-            await runner.renew_placeholder()
-
-    async def _may_start(self, turn: Turn) -> bool:
-        if turn.thread_delivery is None:
-            return True
-        async with self._services.database.read() as tx:
-            thread = await deliveries.get(tx, turn.thread_delivery)
-        # An opening of unknown outcome holds nothing up: 160004 adopts the thread later.
-        return thread is None or thread.state in {DeliveryState.SENT, DeliveryState.UNKNOWN}
-
-    def _start(self, turn: Turn) -> None:
-        self._runner = TurnRunner(
-            self._services,
-            self._where,
-            self._ownership,
-            turn,
-            on_lost=self.lose,
-            wake=self.wake,
-        )
-        self._run = spawn(f"turn {turn.id}", self._run_in_place(self._runner))
-        self._line.start()
-        self._run.add_done_callback(lambda _task: self.wake())
-
-    async def _run_in_place(self, runner: TurnRunner) -> None:
-        try:
-            await runner.run()
-        finally:
-            # Before anybody can see that the run is over: the same turn may be started once more.
-            self._services.pool.leave(runner.turn_id)
-
-    def _sent(self, delivery: Delivery) -> None:
-        is_placeholder = (
-            delivery.purpose is Purpose.PLACEHOLDER and delivery.kind is DeliveryKind.CREATE
-        )
-        runner = self._runner
-        if is_placeholder and delivery.platform_id and runner and runner.turn_id == delivery.turn:
-            runner.placeholder(delivery.platform_id)
-
     async def _has_more(self, due: datetime | None) -> bool:
-        if self.is_running_turn or self._line.is_kept:
+        if self._turns.is_busy:
             return True
         if due is None or self._draining:
             return False
@@ -341,10 +225,10 @@ class ConversationOwner:
             return
 
     async def _give_back(self) -> bool:
-        """Release, unless work came in meanwhile (a draining owner leaves it to the next)."""
+        """Release, unless work came in meanwhile (a draining owner leaves turns to the next)."""
         async with self._services.database.transaction() as tx:
             await conversations.lock(tx, self._ownership)
-            if not self._draining and not await conversations.is_idle(tx, self._where):
+            if not await conversations.is_idle(tx, self._where, but_turns=self._draining):
                 return False
             await conversations.release(tx, self._ownership)
         self._is_given_back = True

@@ -1,7 +1,7 @@
 """An agent's questions for permission: a notice with a button per option while one is open."""
 
 from openab.control.persist import persist
-from openab.control.retire import owe_delete, owe_notice, permission_key, permission_notices
+from openab.control.retire import owe_delete, owe_notice, permission_key, questions_of
 from openab.control.services import Services
 from openab.domain.agent_events import PermissionAsked, PermissionSettled
 from openab.domain.errors import Rejected
@@ -18,16 +18,19 @@ from openab.text.tools import asked_title
 
 #: Discord's limits for one message: five rows of five buttons, 80 characters on each.
 _BUTTONS, _LABEL = 25, 80
+#: No attempt asks more often; so a button of an earlier attempt's question never answers a later one.
+_PER_ATTEMPT = 10_000
 _STYLES = {"allow_once": "success", "allow_always": "success"}
 
 
 class Questions:
-    """The open questions of one run. A question is named by its place among the run's questions."""
+    """The open questions of one run. A question is named by its attempt and its place among the run's."""
 
     def __init__(self, services: Services, ownership: Ownership, turn: Turn) -> None:
         self._services = services
         self._ownership = ownership
         self._turn = turn
+        self._before = (turn.attempt - 1) * _PER_ATTEMPT
         self._asked: list[PermissionAsked] = []
         self._open: dict[str, int] = {}
 
@@ -41,7 +44,7 @@ class Questions:
         self._asked.append(asked)
         if self._services.settings.agent().permission_mode != "ask":
             return
-        number = len(self._asked)
+        number = self._before + len(self._asked)
         self._open[asked.request_id] = number
         await persist("permission question", lambda: self._owe(number, asked))
 
@@ -53,7 +56,8 @@ class Questions:
 
     async def answer(self, session: AgentSession, number: int, choice: int) -> bool:
         """Pass a person's choice on; False: the question is not open any more."""
-        asked = self._asked[number - 1] if 0 < number <= len(self._asked) else None
+        place = number - self._before
+        asked = self._asked[place - 1] if 0 < place <= len(self._asked) else None
         if asked is None or asked.request_id not in self._open:
             return False
         if not 0 <= choice < len(asked.options):
@@ -76,7 +80,7 @@ class Questions:
     async def _retire(self, number: int, settled: PermissionSettled) -> None:
         async with self._services.database.transaction() as tx:
             await conversations.lock(tx, self._ownership)
-            for notice in await permission_notices(tx, self._turn):
+            for notice in await questions_of(tx, self._turn):
                 if notice.key == permission_key(self._turn, number):
                     await owe_delete(tx, self._turn, notice)
             detail = {"request": settled.request_id, "option": settled.option_id}

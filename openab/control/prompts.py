@@ -9,9 +9,13 @@ from openab.storage.turns import Arrival
 _LONGEST_TRANSCRIPT = 60_000
 
 
-def content(batch: Sequence[Arrival], preamble: str = "") -> list[ContentBlock]:
-    """The prompt: per arrival its sender record, its attachments, its text; a preamble before all."""
-    blocks = [TextBlock(preamble)] if preamble else []
+def content(
+    batch: Sequence[Arrival], preamble: str = "", continuation: str = ""
+) -> list[ContentBlock]:
+    """The prompt: per arrival its sender record, its attachments, its text; before all of it a
+    preamble, and what an agent is told that was interrupted.
+    """
+    blocks = [TextBlock(text) for text in (preamble, continuation) if text]
     for arrival in batch:
         blocks.append(TextBlock(sender_block(arrival.record)))
         blocks += [TextBlock(_attachment(item)) for item in arrival.attachments]

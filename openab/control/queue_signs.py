@@ -37,14 +37,14 @@ class QueueSigns:
     ) -> None:
         """The open turns in their order, as they are now; never waits.
 
-        `busy_agents`: the first one waits because that many agents work elsewhere; with `is_told`
-        its placeholder says so already.
+        `busy_agents`: the first one waits because that many agents work elsewhere (also one that a
+        restart interrupted); with `is_told` its placeholder says so already.
         """
         self._agents = busy_agents
         places = {
             turn.id: before
             for before, turn in enumerate(open_turns)
-            if turn.state is TurnState.QUEUED and (before or busy_agents)
+            if (turn.state is TurnState.QUEUED and before) or (busy_agents and not before)
         }
         moved = {turn for turn, before in places.items() if self._has_moved(turn, before)}
         if is_told and open_turns:
@@ -81,7 +81,7 @@ class QueueSigns:
         try:
             async with self._database.read() as tx:
                 turn = await turns.get(tx, turn_id)
-                if turn is None or turn.state is not TurnState.QUEUED:
+                if turn is None or turn.state not in {TurnState.QUEUED, TurnState.RUNNING}:
                     return None
                 shown = [row.platform_id for row in await placeholders_of(tx, turn)]
         except Transient:

@@ -1,96 +1,236 @@
-"""When a conversation is claimed, every open row of a former owner gets an outcome."""
+"""Gives each running turn that nobody runs its verdict: it goes on, people are asked, or it ends."""
 
-from dataclasses import replace
+from dataclasses import dataclass
+from datetime import datetime
 
 import structlog
 
 from openab.control.answers import with_tables
+from openab.control.left_behind import LeftBehind, left_behind, written_calls
 from openab.control.outcome import Run, finish
-from openab.control.settings import Settings
-from openab.domain.agent_events import (
-    EndKind,
-    PromptEnded,
-    TextDelta,
-    ToolChanged,
-    ToolKind,
-    ToolStatus,
+from openab.control.retire import (
+    continue_key,
+    owe_delete,
+    owe_notice,
+    placeholders_of,
+    questions_of,
 )
-from openab.domain.turn import TurnState
+from openab.control.services import Services
+from openab.domain.agent_events import AgentFailure, EndKind, FailureKind, Position, PromptEnded
+from openab.domain.errors import Rejected
+from openab.domain.ids import TurnId
+from openab.domain.recovery import Decision, LostTurn, Question, Reason, Verdict, decide
+from openab.domain.turn import AgentLost, TurnState
+from openab.ports.agent import AgentSession
 from openab.ports.feed import Shown
-from openab.storage import conversations, streams, turns
-from openab.storage.conversations import Ownership
-from openab.storage.engine import Database, Transaction
-from openab.storage.streams import Segment
+from openab.storage import conversations, sessions, streams, turns
+from openab.storage.conversations import Conversation, Ownership
+from openab.storage.engine import Transaction
 from openab.storage.turns import Turn
-from openab.text.answer import AnswerFold
-from openab.text.tools import ToolFold
+from openab.text import notices
+from openab.text.buttons import continue_button, stop_button
+from openab.text.continuation import over_attempts
 
 log = structlog.get_logger()
+#: The log's word for the end of a turn, where that is no interruption.
+_ENDED = {Reason.CANCELLED: "turn_cancelled", Reason.ATTEMPTS_USED_UP: "turn_failed"}
 
 
-async def end_interrupted(database: Database, settings: Settings, ownership: Ownership) -> int:
-    """End the turns that a former owner left running, with what it had committed of them.
+@dataclass(frozen=True, slots=True)
+class _Lost:
+    """A turn as it was found, with what is known outside of the transaction that decides."""
 
-    Its agent ended with it (embedded agents live inside their broker). Returns how many.
+    turn: Turn
+    left: LeftBehind
+    #: What all attempts said, as it is delivered if the turn ends here.
+    told: str
+    is_unwritten: bool
+
+
+def is_lost(turn: Turn, now: datetime) -> bool:
+    """Whether a running turn that nobody runs needs a verdict now; not while people are asked."""
+    is_answered = turn.continued_by is not None or turn.cancel_requested_at is not None
+    if turn.asked_at is None or is_answered:
+        return True
+    return turn.not_before is None or turn.not_before <= now
+
+
+class Recovery:
+    """Decides for one conversation's present owner; the caller makes sure that nobody runs its turns.
+
+    Nothing is read from the rows that a former owner could still change: its epoch is over.
     """
-    async with database.read() as tx:
-        runs = {turn.id: await _left_behind(tx, turn) for turn in await _running(tx, ownership)}
-    if not runs:
-        return 0
-    for turn_id, run in runs.items():
+
+    def __init__(self, services: Services, ownership: Ownership) -> None:
+        self._services = services
+        self._ownership = ownership
+
+    async def recover(self) -> TurnId | None:
+        """Give each lost turn here its verdict; returns the one that is to be run again."""
+        async with self._services.database.read() as tx:
+            now = await tx.now()
+            running = [turn for turn in await self._running(tx) if is_lost(turn, now)]
+            found = [(turn, await left_behind(tx, turn)) for turn in running]
+        if not found:
+            return None
+        lost = [await self._seen(turn, left.cut_off()) for turn, left in found]
+        return await self._decide_all(lost)
+
+    async def _running(self, tx: Transaction) -> list[Turn]:
+        waiting = await turns.open_of(tx, self._ownership.conversation)
+        return [turn for turn in waiting if turn.state is TurnState.RUNNING]
+
+    async def _seen(self, turn: Turn, left: LeftBehind) -> _Lost:
+        is_unwritten = await self._fence(turn)
         # Whether anybody watched is not known any more, so nothing that was said is left out.
-        answer = await with_tables(run.answer, settings.replies())
-        runs[turn_id] = replace(run, answer=answer)
-    async with database.transaction() as tx:
-        where = await conversations.lock(tx, ownership)
-        left = [turn for turn in await _running(tx, ownership) if turn.id in runs]
-        for turn in left:
-            await turns.log(tx, turn.id, "turn_recovered", {"attempt": turn.attempt})
-            run = replace(runs[turn.id], end=_end(turn))
-            await finish(tx, settings, where, turn, run)
-    for turn in left:
-        log.warning(_word(turn), turn_id=turn.id)
-    return len(left)
+        told = over_attempts(left.parts(turn.attempt))
+        told = await with_tables(told, self._services.settings.replies())
+        return _Lost(turn, left, told, is_unwritten)
+
+    async def _fence(self, turn: Turn) -> bool:
+        """Whether its prompt was certainly never written.
+
+        In this very life of the host a former run of it may still command the agent: that ends first.
+        """
+        agents = self._services.agents
+        if turn.incarnation != agents.incarnation:
+            return False
+        async with self._services.database.transaction() as tx:
+            await conversations.lock(tx, self._ownership)
+            session = await sessions.take(tx, turn.session_key, agents.incarnation)
+        name = AgentSession(
+            self._services.database.id, session.key, session.generation, session.epoch
+        )
+        try:
+            await agents.close(name)
+        except Rejected as error:
+            log.info("lost_agent_not_closed", turn_id=turn.id, told=str(error))
+            return False
+        await agents.ack(turn.id, Position(agents.incarnation, 0), outcome=True)
+        return agents.unwritten(name, turn.id, turn.attempt, turn.step, agents.incarnation)
+
+    async def _decide_all(self, lost: list[_Lost]) -> TurnId | None:
+        again: TurnId | None = None
+        decided: list[tuple[Turn, Decision]] = []
+        async with self._services.database.transaction() as tx:
+            where = await conversations.lock(tx, self._ownership)
+            for one in lost:
+                turn = await turns.locked(tx, one.turn.id)
+                if turn is None or not _is_same(turn, one.turn):
+                    continue
+                decision = decide(await self._known(tx, turn, one))
+                decided.append((turn, decision))
+                if await self._follow(tx, where, turn, one, decision):
+                    again = turn.id
+        for turn, decision in decided:
+            self._tell(turn, decision)
+        return again
+
+    async def _known(self, tx: Transaction, turn: Turn, lost: _Lost) -> LostTurn:
+        settings = self._services.settings.recovery
+        return LostTurn(
+            policy=settings.policy,
+            attempts=turn.counted_attempts,
+            max_attempts=settings.max_attempts,
+            calls=lost.left.seen_calls,
+            is_cancelled=turn.cancel_requested_at is not None,
+            is_unwritten=lost.is_unwritten,
+            question=_question(turn, await tx.now()),
+        )
+
+    async def _follow(
+        self, tx: Transaction, where: Conversation, turn: Turn, lost: _Lost, decision: Decision
+    ) -> bool:
+        """Write what the verdict means; whether the turn is to be run again."""
+        if decision.verdict is Verdict.END:
+            await turns.log(tx, turn.id, "turn_recovered", self._detail(turn, decision))
+            await finish(tx, self._services.settings, where, turn, self._run(turn, lost, decision))
+        elif decision.verdict is Verdict.ASK:
+            await self._ask(tx, turn, lost, decision)
+        else:
+            await self._go_on(tx, turn, lost, decision)
+        return decision.verdict in {Verdict.CONTINUE, Verdict.UNCHANGED}
+
+    async def _go_on(self, tx: Transaction, turn: Turn, lost: _Lost, decision: Decision) -> None:
+        """Another attempt is committed before anybody prompts; an unwritten one is begun once more."""
+        is_another = decision.verdict is Verdict.CONTINUE
+        await turns.record(
+            tx,
+            turn,
+            AgentLost(),
+            detail=self._detail(turn, decision),
+            attempt=turn.attempt + is_another,
+            step=1,
+            incarnation=self._services.agents.incarnation,
+            asked_at=None,
+            continued_by=None,
+            not_before=None,
+        )
+        await streams.begin_attempt(tx, turn.id, written_calls(lost.left.tools))
+        for question in await questions_of(tx, turn):
+            await owe_delete(tx, turn, question)
+
+    async def _ask(self, tx: Transaction, turn: Turn, lost: _Lost, decision: Decision) -> None:
+        """A durable question; its answer is a change of the turn's row, whoever owns the turn then."""
+        if turn.asked_at is not None:
+            return
+        until = await tx.now() + self._services.settings.recovery.patience
+        await turns.ask(tx, turn.id, until)
+        await turns.log(tx, turn.id, "turn_recovered", self._detail(turn, decision))
+        await streams.note_phase(tx, turn.id, "waiting_for_people")
+        for row in (*await placeholders_of(tx, turn), *await questions_of(tx, turn)):
+            await owe_delete(tx, turn, row)
+        unfinished = [call.label for call in lost.left.tools if call.is_interrupted]
+        text = notices.asked_whether_to_go_on(unfinished)
+        buttons = (continue_button(turn.id, turn.attempt), stop_button(turn.id))
+        await owe_notice(tx, turn, continue_key(turn), text, buttons=buttons)
+
+    def _run(self, turn: Turn, lost: _Lost, decision: Decision) -> Run:
+        """How the turn ends here, with what was committed of it."""
+        end, told = None, notices.interrupted_by_restart()
+        if decision.reason is Reason.CANCELLED:
+            # Whoever asked for its end has got it; only the agent's word for it is missing.
+            end = PromptEnded(EndKind.CANCELLED)
+        elif decision.reason is Reason.ATTEMPTS_USED_UP:
+            said = notices.given_up(turn.counted_attempts)
+            end = PromptEnded(EndKind.FAILED, failure=AgentFailure(FailureKind.LOST, said))
+        elif decision.reason is Reason.NOBODY_ANSWERED:
+            patience = self._services.settings.recovery.patience
+            told = notices.nobody_said_to_go_on(round(patience.total_seconds() / 3600))
+        return Run(
+            raw=lost.left.raw,
+            answer="",
+            tools=lost.left.tools,
+            end=end,
+            shown=Shown(edit_unknown=True),
+            earlier=lost.told,
+            interruption=told,
+        )
+
+    def _detail(self, turn: Turn, decision: Decision) -> dict[str, object]:
+        return {
+            "attempt": turn.attempt,
+            "policy": self._services.settings.recovery.policy.value,
+            "verdict": decision.verdict.value,
+            "reason": decision.reason.value,
+        }
+
+    def _tell(self, turn: Turn, decision: Decision) -> None:
+        log.warning("turn_recovered", turn_id=turn.id, **self._detail(turn, decision))
+        if decision.verdict is Verdict.END:
+            log.warning(_ENDED.get(decision.reason, "turn_interrupted"), turn_id=turn.id)
+        self._services.counters.recovery(decision.verdict.value, decision.reason.value)
+        self._services.signals.tell("turn_recovered")
 
 
-async def _running(tx: Transaction, ownership: Ownership) -> list[Turn]:
-    waiting = await turns.open_of(tx, ownership.conversation)
-    return [turn for turn in waiting if turn.state is TurnState.RUNNING]
+def _is_same(fresh: Turn, seen: Turn) -> bool:
+    return fresh.state is TurnState.RUNNING and fresh.attempt == seen.attempt
 
 
-async def _left_behind(tx: Transaction, turn: Turn) -> Run:
-    segments = await streams.segments_of(tx, turn.id)
-    tools = ToolFold()
-    for tool in await streams.tools_of(tx, turn.id):
-        tools.add(_tool(tool))
-    raw = "".join(segment.text for segment in segments)
-    shown = Shown(edit_unknown=True)
-    return Run(raw=raw, answer=_answer(segments), tools=tools.calls, end=None, shown=shown)
-
-
-def _end(turn: Turn) -> PromptEnded | None:
-    """Whoever asked for its end has got it; only the agent's word for it is missing."""
-    return PromptEnded(EndKind.CANCELLED) if turn.cancel_requested_at else None
-
-
-def _word(turn: Turn) -> str:
-    return "turn_cancelled" if turn.cancel_requested_at else "turn_interrupted"
-
-
-def _answer(segments: list[Segment]) -> str:
-    fold = AnswerFold()
-    for segment in segments:
-        if segment.is_new_message:
-            fold = AnswerFold(fold.text, broken=True)
-        fold.add(TextDelta(segment.text))
-    return fold.text
-
-
-def _tool(written: dict[str, str]) -> ToolChanged:
-    return ToolChanged(
-        written["id"],
-        written["title"],
-        ToolKind(written["kind"]),
-        ToolStatus(written["status"]),
-        written.get("detail"),
-    )
+def _question(turn: Turn, now: datetime) -> Question | None:
+    if turn.asked_at is None:
+        return None
+    if turn.continued_by is not None:
+        return Question.CONTINUE
+    is_over = turn.not_before is None or turn.not_before <= now
+    return Question.EXPIRED if is_over else Question.OPEN

@@ -30,15 +30,20 @@ def permission_key(turn: Turn, number: int) -> str:
     return f"turn:{turn.id}:permit:{number}:v1"
 
 
-async def permission_notices(tx: Transaction, turn: Turn) -> list[Delivery]:
+def continue_key(turn: Turn) -> str:
+    """The key of the notice that asks people whether the turn goes on after this attempt."""
+    return f"turn:{turn.id}:continue:{turn.attempt}:v1"
+
+
+async def questions_of(tx: Transaction, turn: Turn) -> list[Delivery]:
     """The turn's questions that people still see (or will), unless they are retired already."""
     rows = await deliveries.of_turn(tx, turn.id)
     retired = {row.target_delivery for row in rows if row.purpose is Purpose.RETIRE}
-    prefix = permission_key(turn, 0).partition(":0:")[0]
+    prefixes = (f"turn:{turn.id}:permit:", f"turn:{turn.id}:continue:")
     return [
         row
         for row in rows
-        if row.key.startswith(prefix)
+        if row.key.startswith(prefixes)
         and row.kind is DeliveryKind.CREATE
         and row.state is not DeliveryState.DEAD
         and row.id not in retired

@@ -7,6 +7,7 @@ from datetime import timedelta
 from openab.domain.batching import Batching, OnBusy
 from openab.domain.gates import GatePolicy
 from openab.domain.ids import AccountId, ChannelName, ConversationRef, WorkerId
+from openab.domain.recovery import RecoveryPolicy
 from openab.ports.agent import AgentSpec
 from openab.text.tables import TableStyle
 from openab.text.tools import ToolDisplay
@@ -68,6 +69,17 @@ class PoolSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class RecoverySettings:
+    """What becomes of a running turn whose agent is gone."""
+
+    policy: RecoveryPolicy = RecoveryPolicy.CAREFUL
+    #: How often a turn is tried, the first time included; an orderly stop does not count.
+    max_attempts: int = 2
+    #: A question that nobody answers for so long ends its turn.
+    patience: timedelta = timedelta(hours=24)
+
+
+@dataclass(frozen=True, slots=True)
 class WorkspaceSettings:
     """Which folders sessions work in."""
 
@@ -95,15 +107,20 @@ class Settings:
     reaction_mapping: Mapping[str, str] = field(default_factory=dict)
     batching: Batching = field(default_factory=Batching)
     on_busy: OnBusy = OnBusy.QUEUE
+    #: What was said while we were away is answered up to this age; zero: none of it.
+    backfill: timedelta = timedelta(minutes=60)
     pool: PoolSettings = PoolSettings()
     replies: Callable[[], ReplySettings] = ReplySettings
     workspace: WorkspaceSettings = field(default_factory=WorkspaceSettings)
+    recovery: RecoverySettings = RecoverySettings()
     reactions: ReactionSettings = ReactionSettings()
     #: Takes known secrets out of what an agent wrote to stderr or said as an error.
     redact: Callable[[str], str] = str
     lease: timedelta = timedelta(seconds=15)
     call: timedelta = timedelta(seconds=5)
     drain: timedelta = timedelta(seconds=20)
+    #: Finished rows are deleted after so long; nothing: they are kept for good.
+    keep: timedelta = timedelta(days=30)
     #: How often work is looked for when nobody hints at it.
     poll: timedelta = timedelta(milliseconds=500)
     #: A same-nonce retry is safe for this long after the first try.
@@ -114,5 +131,3 @@ class Settings:
     commit_every: timedelta = timedelta(milliseconds=250)
     #: A placeholder is replaced before Discord limits edits of it (one hour).
     placeholder_age: timedelta = timedelta(minutes=55)
-    #: Finished rows are deleted after so long; nothing: they are kept for good.
-    keep: timedelta = timedelta(days=30)

@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 
 import structlog
 
+from openab.control.left_behind import LeftBehind, written_calls
 from openab.domain.agent_events import Numbered, Position, TextDelta, UsageChanged
 from openab.domain.errors import OpenabError, Transient, Unknown
 from openab.domain.ids import TurnId
@@ -29,11 +31,22 @@ _PROGRESS_EVERY = timedelta(seconds=60)
 class StreamRecord:
     """One running turn's stream: what is known of it, and what is not committed yet."""
 
-    def __init__(self, turn: TurnId, ownership: Ownership, on_lost: Callable[[], None]) -> None:
-        """`on_lost` is called when a commit shows that the conversation has another owner."""
+    def __init__(
+        self,
+        turn: TurnId,
+        ownership: Ownership,
+        on_lost: Callable[[], None],
+        attempt: int = 1,
+        earlier: LeftBehind | None = None,
+    ) -> None:
+        """`on_lost` is called when a commit shows that the conversation has another owner.
+
+        `earlier` is what the attempts before this one left; it stays, and what comes is put behind it.
+        """
         self.turn = turn
         self.ownership = ownership
         self.on_lost = on_lost
+        #: What this attempt says.
         self.answer = AnswerFold()
         self.phase = "starting"
         self.position: Position | None = None
@@ -43,21 +56,30 @@ class StreamRecord:
         self.usage: UsageChanged | None = None
         self.kept_usage: UsageChanged | None = None
         self.session: Session | None = None
-        self._raw: list[str] = []
-        self._tools = ToolFold()
+        before = earlier or LeftBehind()
+        self._attempt = attempt
+        self._raw = [before.raw] if before.segments else []
+        self._tools = ToolFold(before.tools)
         self._segments: list[Segment] = []
-        self._next_segment = 1
+        self._next_segment = before.last_segment + 1
+        #: Whatever this attempt says first is another message than what was said before it.
+        self._is_apart = bool(before.segments)
         self._is_dirty = False
 
     @property
     def raw(self) -> str:
-        """The agent's text, exactly as it came."""
+        """The agent's text, exactly as it came, of all attempts."""
         return "".join(self._raw)
 
     @property
     def tools(self) -> tuple[ToolCall, ...]:
         """The tool calls so far, with their last state."""
         return self._tools.calls
+
+    @property
+    def has_heard(self) -> bool:
+        """Whether the agent has shown in this attempt that it got the prompt."""
+        return self.position is not None and self.position.n > 1
 
     @property
     def is_dirty(self) -> bool:
@@ -75,7 +97,8 @@ class StreamRecord:
         self._tools.add(event)
         if isinstance(event, TextDelta) and event.text:
             self._raw.append(event.text)
-            self._add(event.text, is_new=len(appended) > len(event.text))
+            self._add(event.text, is_new=self._is_apart or len(appended) > len(event.text))
+            self._is_apart = False
         elif isinstance(event, UsageChanged):
             self.usage = event
         self.position = numbered.position
@@ -84,9 +107,9 @@ class StreamRecord:
     def _add(self, text: str, *, is_new: bool) -> None:
         if self._segments and not is_new:
             last = self._segments[-1]
-            self._segments[-1] = Segment(last.n, last.text + text, last.is_new_message)
+            self._segments[-1] = replace(last, text=last.text + text)
         else:
-            self._segments.append(Segment(self._next_segment, text, is_new))
+            self._segments.append(Segment(self._next_segment, text, is_new, self._attempt))
             self._next_segment += 1
 
     def take_pending(self) -> Progress:
@@ -95,7 +118,7 @@ class StreamRecord:
             turn=self.turn,
             segments=tuple(self._segments),
             position=self.position.n if self.position else 0,
-            tools=[_written(call) for call in self._tools.calls],
+            tools=written_calls(self._tools.calls),
             phase=self.phase,
         )
         self._segments, self._is_dirty = [], False
@@ -105,16 +128,6 @@ class StreamRecord:
         """The commit did not happen."""
         self._segments = [*progress.segments, *self._segments]
         self._is_dirty = True
-
-
-def _written(call: ToolCall) -> dict[str, object]:
-    return {
-        "id": call.tool_id,
-        "title": call.title,
-        "kind": call.kind,
-        "status": call.status,
-        "detail": call.detail,
-    }
 
 
 async def _log_progress(tx: Transaction, kept: Sequence[StreamRecord]) -> None:
@@ -141,9 +154,16 @@ class StreamLog:
         self._records: dict[TurnId, StreamRecord] = {}
         self._lock = asyncio.Lock()
 
-    def open(self, turn: TurnId, ownership: Ownership, on_lost: Callable[[], None]) -> StreamRecord:
-        """Begin to record a turn."""
-        record = StreamRecord(turn, ownership, on_lost)
+    def open(
+        self,
+        turn: TurnId,
+        ownership: Ownership,
+        on_lost: Callable[[], None],
+        attempt: int = 1,
+        earlier: LeftBehind | None = None,
+    ) -> StreamRecord:
+        """Begin to record an attempt of a turn; see `StreamRecord`."""
+        record = StreamRecord(turn, ownership, on_lost, attempt, earlier)
         self._records[turn] = record
         return record
 

@@ -7,12 +7,13 @@ from dataclasses import replace
 import structlog
 
 from openab.control.agent_run import AgentRun
-from openab.control.answers import delivered_answer
-from openab.control.bodies import first_placeholder, later_placeholder
+from openab.control.answers import delivered_answer, with_tables
+from openab.control.bodies import first_placeholder, later_placeholder, recovering_placeholder
+from openab.control.left_behind import LeftBehind, left_behind
 from openab.control.outcome import Run, finish, redacted, trouble
 from openab.control.persist import persist
 from openab.control.reception import owe_placeholder
-from openab.control.retire import last_version, placeholders_of
+from openab.control.retire import last_version, owe_delete, placeholders_of
 from openab.control.services import Services
 from openab.control.stream_log import StreamRecord
 from openab.domain.agent_events import EndKind, PromptEnded, UsageChanged
@@ -25,9 +26,11 @@ from openab.ports.feed import Phase, TurnFeed, TurnOpening
 from openab.ports.tasks import end, spawn
 from openab.storage import conversations, sessions, streams, turns
 from openab.storage.conversations import Conversation, Ownership
+from openab.storage.deliveries import Delivery
 from openab.storage.engine import Transaction
 from openab.storage.sessions import Session
 from openab.storage.turns import Turn
+from openab.text.continuation import over_attempts
 
 log = structlog.get_logger()
 #: How often in one turn a live message that was deleted or refused is made anew.
@@ -50,14 +53,23 @@ class TurnRunner:
         ownership: Ownership,
         turn: Turn,
         *,
+        is_recovered: bool = False,
         on_lost: Callable[[], None],
         wake: Callable[[], None],
     ) -> None:
-        """`wake` tells the owner that rows are owed; `on_lost` that the lease is gone."""
+        """`wake` tells the owner that rows are owed; `on_lost` that the lease is gone.
+
+        `is_recovered`: an earlier run of the turn was lost, and it was decided that it is run again.
+        """
         self._services = services
         self._where = where
         self._ownership = ownership
         self._turn = turn
+        self._is_recovered = is_recovered
+        #: What earlier attempts left, and how that is told; read when the turn is claimed.
+        self._earlier = LeftBehind()
+        self._said = ""
+        self._elapsed = 0.0
         self._on_lost = on_lost
         self._wake = wake
         self._cancelled = asyncio.Event()
@@ -127,7 +139,8 @@ class TurnRunner:
             return
         self._services.signals.tell("turn_claimed")
         log.info("turn_started", turn_id=self._turn.id, session=session.key)
-        self._services.counters.turn_started()
+        if not self._is_recovered:
+            self._services.counters.turn_started()
         self._wake()
         started = self._services.clock()
         prompt_end = await self._follow(session)
@@ -139,7 +152,9 @@ class TurnRunner:
         log.info(_ENDED[prompt_end.kind.value], turn_id=self._turn.id, seconds=seconds)
 
     async def _follow(self, session: Session) -> PromptEnded:
-        record = self._services.stream_log.open(self._turn.id, self._ownership, self._on_lost)
+        record = self._services.stream_log.open(
+            self._turn.id, self._ownership, self._on_lost, self._turn.attempt, self._earlier
+        )
         record.keep_usage_of(session)
         feed = self._open_feed(session)
         agent = AgentRun(
@@ -149,6 +164,7 @@ class TurnRunner:
             session,
             self._where.ref,
             self._cancelled,
+            self._earlier,
         )
         self._agent = agent
         try:
@@ -178,11 +194,20 @@ class TurnRunner:
             if turn.state is TurnState.QUEUED:
                 await self._record_claim(tx, turn)
             self._turn = await _reread(tx, turn)
+            if self._is_recovered:
+                await self._take_up(tx)
             self._mode = settings.mode(where.ref, where.has_other_bot)
-            if self._mode != "final":
-                await self._ensure_placeholder(tx, where)
+            await self._ensure_placeholder(tx, where)
             self._where = where
         return session
+
+    async def _take_up(self, tx: Transaction) -> None:
+        """What earlier attempts left stays, and people are shown it further on."""
+        turn = self._turn
+        self._earlier = await left_behind(tx, turn)
+        self._elapsed = (await tx.now() - (turn.started_at or turn.created_at)).total_seconds()
+        if turn.attempt > 1:
+            self._said = over_attempts([*self._earlier.parts(turn.attempt - 1), ""])
 
     async def _record_claim(self, tx: Transaction, turn: Turn) -> None:
         incarnation = self._services.agents.incarnation
@@ -193,15 +218,29 @@ class TurnRunner:
         await streams.ensure(tx, turn.id, turn.account, "starting")
 
     async def _ensure_placeholder(self, tx: Transaction, where: Conversation) -> None:
-        known = await placeholders_of(tx, self._turn)
-        if known:
-            if known[-1].state is DeliveryState.SENT:
-                self._placeholder = known[-1].platform_id
-                age = await tx.now() - (known[-1].last_try_at or known[-1].created_at)
-                self._placeholder_at = self._services.clock() - age.total_seconds()
+        """The one that is there goes on being edited; one that cannot be any more gets a successor."""
+        if self._mode == "final" and not self._is_recovered:
             return
-        body = first_placeholder(self._turn.id)
-        await owe_placeholder(tx, self._services.settings, self._turn.id, where, body)
+        turn, known = self._turn, await placeholders_of(tx, self._turn)
+        if self._mode == "final":
+            for left in known:
+                await owe_delete(tx, turn, left)
+        elif known and known[-1].state is DeliveryState.SENT:
+            self._placeholder = known[-1].platform_id
+            age = await tx.now() - (known[-1].last_try_at or known[-1].created_at)
+            self._placeholder_at = self._services.clock() - age.total_seconds()
+        elif not known or await self._is_in_old_doubt(tx, known[-1]):
+            version = 1 + await last_version(tx, turn) if self._is_recovered else 1
+            make = recovering_placeholder if self._is_recovered else first_placeholder
+            await owe_placeholder(
+                tx, self._services.settings, turn.id, where, make(turn.id), version
+            )
+
+    async def _is_in_old_doubt(self, tx: Transaction, placeholder: Delivery) -> bool:
+        """Nobody can make sure any more that it is there: it is looked for, and may turn out to be lost."""
+        first = placeholder.first_try_at
+        window = self._services.settings.nonce_window
+        return first is not None and await tx.now() - first > window
 
     def _open_feed(self, session: Session) -> TurnFeed:
         feed = self._services.feeds.open(
@@ -212,10 +251,13 @@ class TurnRunner:
                 agent_name=session.agent,
                 on_lost=self._lose_placeholder,
                 mode=self._mode,
+                elapsed_seconds=self._elapsed,
+                said=self._said,
+                tools=self._earlier.tools,
             )
         )
         self._feed = feed
-        feed.phase(Phase.STARTING)
+        feed.phase(Phase.RECOVERING if self._is_recovered else Phase.STARTING)
         if self._placeholder:
             feed.placeholder(self._placeholder)
         return feed
@@ -242,6 +284,9 @@ class TurnRunner:
         self, agent: AgentRun, record: StreamRecord, feed: TurnFeed, prompt_end: PromptEnded
     ) -> None:
         shown = await feed.close(self._services.settings.call.total_seconds())
+        if self._is_recovered:
+            # An edit of the former owner may still land, whenever it likes.
+            shown = replace(shown, edit_unknown=True)
         await self._services.stream_log.close(record)
         replies = self._services.settings.replies()
         run = Run(
@@ -251,9 +296,15 @@ class TurnRunner:
             end=redacted(prompt_end, self._services.settings.redact),
             shown=shown,
             preface=agent.preface,
+            earlier=await with_tables(self._said, replies) if self._said else "",
         )
         known = agent.known_options
-        await persist("outcome", lambda: self._commit_end(run, agent, record.usage, known))
+        # Whoever failed without a sign may have been asked in vain.
+        has_heard = prompt_end.kind is not EndKind.FAILED or record.has_heard
+        await persist(
+            "outcome",
+            lambda: self._commit_end(run, agent, record.usage, known, has_heard=has_heard),
+        )
         if record.position:
             await self._services.agents.ack(self._turn.id, record.position, outcome=True)
         self._services.signals.tell("turn_answered")
@@ -265,6 +316,8 @@ class TurnRunner:
         agent: AgentRun,
         usage: UsageChanged | None,
         known: tuple[Option, ...],
+        *,
+        has_heard: bool,
     ) -> None:
         """Store it, unless it is stored already."""
         async with self._services.database.transaction() as tx:
@@ -272,7 +325,8 @@ class TurnRunner:
             turn = await _reread(tx, self._turn)
             if turn.state is not TurnState.RUNNING:
                 return
-            if not await agent.keep(tx, usage, known) and turn.cancel_requested_at:
+            is_kept = await agent.keep(tx, usage, known, has_heard=has_heard)
+            if not is_kept and turn.cancel_requested_at:
                 # A reset ends the agent, too: whatever that looked like, the turn was cancelled.
                 run = replace(run, end=PromptEnded(EndKind.CANCELLED))
             await finish(tx, self._services.settings, where, turn, run)

@@ -78,6 +78,8 @@ class FailureKind(StrEnum):
     OUTPUT_TOO_LARGE = "output_too_large"
     #: The folder that the session is to work in cannot be used.
     WORKSPACE = "workspace"
+    #: The agent was lost in the middle, as often as the turn may be tried.
+    LOST = "lost"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from openab.domain.message import CommandKind
 _TWINS = {
     "!cancel": CommandKind.CANCEL,
     "!cancel-all": CommandKind.CANCEL_ALL,
+    "!continue": CommandKind.CONTINUE,
     "!reset": CommandKind.RESET,
     "!models": CommandKind.MODELS,
     "!agents": CommandKind.AGENTS,

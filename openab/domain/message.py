@@ -132,6 +132,8 @@ class CommandKind(StrEnum):
     #: Stop one turn; a button's argument names which.
     CANCEL = "cancel"
     CANCEL_ALL = "cancel-all"
+    #: Go on with the turn that a restart interrupted; a button's argument is `TURN:ATTEMPT`.
+    CONTINUE = "continue"
     RESET = "reset"
     MODELS = "models"
     AGENTS = "agents"

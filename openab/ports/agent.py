@@ -6,8 +6,8 @@ Semantics are final; the embedded host (in this process) and the daemon's client
   session at the host and whose `epoch` must not be older than any the host has seen for it:
   an older one raises `StaleEpoch` and does nothing.
 - `prompt` is idempotent by (turn, attempt, step): a repeated call starts nothing new.
-- Events are numbered per turn from 1 within one life of the host (its incarnation), the end
-  event included, and kept until the outcome is acknowledged.
+- Events are numbered per attempt of a turn from 1 within one life of the host (its incarnation),
+  the end event included, and kept until the outcome is acknowledged or another attempt begins.
 - Silence never ends a turn; the end event is the only end.
 """
 
@@ -173,8 +173,19 @@ class Agents(Protocol):
         """
         ...
 
+    def unwritten(
+        self, session: AgentSession, turn: TurnId, attempt: int, step: int, incarnation: Incarnation
+    ) -> bool:
+        """Whether no byte of this prompt has reached an agent: True only if that is certain.
+
+        The answer stands for whoever has commanded the session (`close`, `open`) with the newest
+        epoch before they ask: nobody with an older one can give the prompt any more. False for a
+        prompt of another life, and wherever this one may have forgotten it.
+        """
+        ...
+
     def events(self, turn: TurnId, after: int) -> AsyncIterator[Numbered]:
-        """The turn's events with n > `after`, as they come; ends after PromptEnded."""
+        """The events of the turn's newest attempt with n > `after`, as they come; ends after PromptEnded."""
         ...
 
     async def ack(self, turn: TurnId, position: Position, *, outcome: bool = False) -> None:

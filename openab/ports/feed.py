@@ -12,6 +12,7 @@ from typing import Protocol
 
 from openab.domain.agent_events import AgentEvent
 from openab.domain.ids import ConversationRef, MessageRef, PlatformId, TurnId
+from openab.text.tools import ToolCall
 
 
 class Phase(StrEnum):
@@ -46,6 +47,9 @@ class TurnOpening:
     elapsed_seconds: float = 0.0
     #: Told when the placeholder cannot be edited any more (gone, too old, refused); never waits.
     on_lost: Callable[[], None] = _unheard
+    #: Of a turn that goes on after its agent was lost: what people were told before, and its calls.
+    said: str = ""
+    tools: tuple[ToolCall, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

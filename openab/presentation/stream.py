@@ -21,7 +21,7 @@ from openab.presentation.reactions import ReactionWatch
 from openab.presentation.render import live_text
 from openab.presentation.settings import FINAL, STREAM, PresentationSettings
 from openab.presentation.status import Moment
-from openab.presentation.transcript import TurnView
+from openab.presentation.transcript import begun
 from openab.text.buttons import stop_button
 
 __all__ = ["PresentationSettings", "Stream", "Streams"]
@@ -62,7 +62,7 @@ class Stream:
         self._opened_at = self._heard_at = now
         self._marks = Marks(now, now)
         self._window = Window()
-        self._view = TurnView()
+        self._view = begun(opening.said, opening.tools)
         self._phase, self._detail = Phase.STARTING, ""
         self._reactions = ReactionWatch(around.settings.emojis, around.settings.timing)
         self._placeholder: MessageRef | None = None

@@ -16,7 +16,7 @@ from openab.domain.agent_events import (
 )
 from openab.text.answer import AnswerFold
 from openab.text.fences import Fence, open_at_end
-from openab.text.tools import ToolFold
+from openab.text.tools import ToolCall, ToolFold
 
 #: More raw text than a message can show, whatever is dropped from it.
 _KEPT = 4000
@@ -80,6 +80,13 @@ class TurnView:
         if isinstance(event, TextDelta | Thought) and event.text:
             self.is_writing = isinstance(event, TextDelta)
             self.is_thinking = not self.is_writing
+
+
+def begun(said: str, tools: tuple[ToolCall, ...]) -> TurnView:
+    """The view of a turn of which so much was told already; what comes next is another message."""
+    view = TurnView(answer=AnswerFold(said, broken=True), tools=ToolFold(tools))
+    view.tail.append(said)
+    return view
 
 
 def answer_text(view: TurnView) -> str:

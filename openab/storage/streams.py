@@ -117,6 +117,11 @@ async def begin_attempt(
     )
 
 
+async def note_phase(tx: Transaction, turn: TurnId, phase: str) -> None:
+    """What a turn is at while nobody runs it."""
+    await tx.execute(sa.update(streams).where(streams.c.turn_id == turn).values(phase=phase))
+
+
 async def forget_text(tx: Transaction, turn: TurnId) -> None:
     """The joined text stands in the turn's row now; the segments are not needed any more."""
     await tx.execute(sa.delete(stream_segments).where(stream_segments.c.turn_id == turn))

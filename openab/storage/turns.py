@@ -117,9 +117,9 @@ class NewTurn:
     tokens: int = 0
 
 
-async def enqueue(tx: Transaction, new: NewTurn) -> TurnId:
+async def enqueue(tx: Transaction, new: NewTurn, planned: TurnId | None = None) -> TurnId:
     """Add a queued turn; a second one with its idempotency key is refused by the database."""
-    turn = TurnId(new_id())
+    turn = planned or TurnId(new_id())
     await tx.execute(
         sa.insert(turns).values(
             id=turn,

@@ -7,3 +7,8 @@ from openab.domain.outbound import Button
 def stop_button(turn: TurnId) -> Button:
     """Cancels this turn; the same on the placeholder and on every edit of it."""
     return Button(custom_id=f"openab:stop:{turn}", label="Stop", style="danger")
+
+
+def continue_button(turn: TurnId, attempt: int) -> Button:
+    """Has a turn go on whose attempt of this number was interrupted."""
+    return Button(custom_id=f"openab:continue:{turn}:{attempt}", label="Continue", style="success")

@@ -17,6 +17,7 @@ _LONGEST_REASON = 300
 _LONGEST_TAIL = 700
 _LONGEST_EXPLANATION = 900
 _MOST_NAMES = 10
+_MOST_CALLS = 3
 _TAIL_LINES = 8
 _ESCAPE_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
@@ -53,6 +54,60 @@ def interrupted_by_restart() -> str:
     return (
         "⚠️ Interrupted by a restart: what came so far stands here. Send the request again to go on."
     )
+
+
+def went_on_after_restart() -> str:
+    """Stands between what was said before a restart and what was said after it."""
+    return "🔄 *Interrupted by a restart here; the agent went on.*"
+
+
+def given_up(attempts: int) -> str:
+    """A turn was lost as often as it may be tried, as its failure tells it."""
+    times = "1 attempt" if attempts == 1 else f"{attempts} attempts"
+    return (
+        f"Given up after {times}: each ended with a restart of the bot. What came so far stands here. "
+        "If this request itself brings the bot down, change it before you send it again."
+    )
+
+
+def asked_whether_to_go_on(unfinished: Sequence[str]) -> str:
+    """A restart interrupted a turn; buttons stand below. `unfinished`: what was under way."""
+    shown = ", ".join(f"`{_line(title)}`" for title in unfinished[:_MOST_CALLS])
+    more = len(unfinished) - _MOST_CALLS
+    also = f" and {more} more" if more > 0 else ""
+    cause = f" while {shown}{also} was under way" if shown else ""
+    return (
+        f"❓ A restart interrupted this request{cause}. Is the agent to go on? It is told what it had "
+        "begun. `/continue` and `/cancel` do the same as the buttons."
+    )
+
+
+def nobody_said_to_go_on(hours: int) -> str:
+    """The question whether to go on was not answered in time."""
+    return (
+        f"⚠️ Interrupted by a restart, and nobody said within {hours} hours whether to go on: "
+        "what came so far stands here. Send the request again to go on."
+    )
+
+
+def going_on() -> str:
+    """Whoever said that an interrupted request goes on is told."""
+    return "🔄 It goes on."
+
+
+def nothing_to_continue() -> str:
+    """Nothing here waits for somebody to say that it goes on."""
+    return "Nothing to continue: no interrupted request waits for an answer here."
+
+
+def not_yours_to_continue(requester: str) -> str:
+    """Somebody else wanted an interrupted request to go on."""
+    return f"⛔ Only {_name(requester)}, who asked, or an operator can have this continued."
+
+
+def recovering() -> str:
+    """The placeholder of a turn that a restart interrupted."""
+    return "🔄 recovering: a restart interrupted this request"
 
 
 def cancelled_by(name: str) -> str:
@@ -154,6 +209,15 @@ def waiting_for_discord(until: datetime) -> str:
     return f"⏳ Discord asks us to wait until <t:{int(until.timestamp())}:T>; it goes on by itself."
 
 
+def messages_skipped(count: int, since: datetime) -> str:
+    """So much was said here while nobody listened, and is too old or too much to be answered now."""
+    what = "1 message was" if count == 1 else f"{count} messages were"
+    return (
+        f"⏭️ openab was away. {what} sent here since <t:{int(since.timestamp())}:f> that it does not "
+        "answer any more. Send again what is still wanted."
+    )
+
+
 def part_lost(number: int, total: int, reason: str = "") -> str:
     """Names the gap that a part left which could not be delivered."""
     cause = f" ({_line(reason)})" if reason else ""
@@ -252,6 +316,10 @@ def _workspace(failure: AgentFailure) -> str:
     return f"📁 {shorten(_one_line(failure.message), _LONGEST_EXPLANATION)}"
 
 
+def _lost(failure: AgentFailure) -> str:
+    return f"⚠️ {shorten(_one_line(failure.message), _LONGEST_EXPLANATION)}"
+
+
 def _not_found(failure: AgentFailure) -> str:
     return f"❌ The agent could not be started: {_line(failure.message)}. Check `[agent] command`; `openab doctor` tries it."
 
@@ -302,6 +370,7 @@ _SENTENCES = {
     FailureKind.HARD_TIMEOUT: _hard_timeout,
     FailureKind.OUTPUT_TOO_LARGE: _output_too_large,
     FailureKind.WORKSPACE: _workspace,
+    FailureKind.LOST: _lost,
 }
 
 

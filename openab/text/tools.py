@@ -1,7 +1,7 @@
 """Tool calls as people see them: folded by id, a line each."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import groupby
 
@@ -17,7 +17,7 @@ from openab.text.measure import shorten
 _LONGEST_TITLE = 120
 _WORDS_OF_A_NAME = 2
 _MARKS = {ToolStatus.COMPLETED: "✅", ToolStatus.FAILED: "❌"}
-_RUNNING = "🔧"
+_RUNNING, _INTERRUPTED = "🔧", "✂️"
 
 
 class ToolDisplay(StrEnum):
@@ -37,11 +37,17 @@ class ToolCall:
     kind: ToolKind = ToolKind.OTHER
     status: ToolStatus = ToolStatus.PENDING
     detail: str = ""
+    #: Its agent was lost before it told the end of it.
+    is_interrupted: bool = False
 
     @property
     def is_finished(self) -> bool:
-        """Whether it has completed or failed."""
-        return self.status in _MARKS
+        """Whether nothing more comes of it: it has completed or failed, or its agent was lost."""
+        return self.is_interrupted or self.status in _MARKS
+
+    def cut_off(self) -> "ToolCall":
+        """The same when its agent is lost: what had not ended is interrupted."""
+        return self if self.is_finished else replace(self, is_interrupted=True)
 
     @property
     def label(self) -> str:
@@ -60,12 +66,12 @@ class ToolCall:
 
     def changed(self, change: ToolChanged) -> "ToolCall":
         """With everything that the change names."""
-        return ToolCall(
-            self.tool_id,
-            _refined(self.title, change.title),
-            self.kind if change.kind is None else change.kind,
-            self.status if change.status is None else change.status,
-            self.detail if change.detail is None else change.detail,
+        return replace(
+            self,
+            title=_refined(self.title, change.title),
+            kind=self.kind if change.kind is None else change.kind,
+            status=self.status if change.status is None else change.status,
+            detail=self.detail if change.detail is None else change.detail,
         )
 
 
@@ -82,7 +88,9 @@ def asked_title(asked: PermissionAsked) -> str:
 class ToolFold:
     """A turn's tool calls, in the order in which they appeared."""
 
-    def __init__(self) -> None:
+    def __init__(self, earlier: Sequence[ToolCall] = ()) -> None:
+        """`earlier`: the calls of agents that were lost; nothing changes them any more."""
+        self._earlier = tuple(earlier)
         self._calls: dict[str, ToolCall] = {}
 
     def add(self, event: AgentEvent) -> None:
@@ -95,7 +103,7 @@ class ToolFold:
     @property
     def calls(self) -> tuple[ToolCall, ...]:
         """Every call so far."""
-        return tuple(self._calls.values())
+        return (*self._earlier, *self._calls.values())
 
     @property
     def running(self) -> ToolCall | None:
@@ -104,7 +112,9 @@ class ToolFold:
 
 
 def tool_line(call: ToolCall) -> str:
-    """One call: ✅, ❌ or 🔧 and its title."""
+    """One call: ✅, ❌, ✂️ or 🔧 and its title."""
+    if call.is_interrupted:
+        return f"{_INTERRUPTED} `{call.label}` (interrupted)"
     dots = "" if call.is_finished else "..."
     return f"{_MARKS.get(call.status, _RUNNING)} `{call.label}`{dots}"
 
@@ -119,13 +129,15 @@ def tool_lines(calls: Iterable[ToolCall]) -> list[str]:
 
 
 def tool_counts(calls: Sequence[ToolCall]) -> str:
-    """All calls in one line: how many completed, failed and still run."""
+    """All calls in one line: how many completed, failed, were interrupted and still run."""
+    interrupted = sum(call.is_interrupted for call in calls)
     completed = sum(call.status is ToolStatus.COMPLETED for call in calls)
     failed = sum(call.status is ToolStatus.FAILED for call in calls)
-    running = len(calls) - completed - failed
+    running = len(calls) - completed - failed - interrupted
+    each = (completed, failed, interrupted, running)
     counts = [
         f"{mark} {count}"
-        for mark, count in zip("✅❌🔧", (completed, failed, running), strict=True)
+        for mark, count in zip(("✅", "❌", _INTERRUPTED, _RUNNING), each, strict=True)
         if count
     ]
     return f"{' · '.join(counts)} tool(s)" if counts else ""

@@ -166,16 +166,42 @@ async def test_a_prompt_reaches_the_agent_once_however_often_it_is_given(host: S
     assert "I remember 1 prompts" in text(await events(host, "t2"))
 
 
-async def test_a_further_step_or_attempt_is_a_prompt_and_numbers_go_on(host: Stoppable) -> None:
+async def test_a_further_step_is_a_prompt_and_numbers_go_on(host: Stoppable) -> None:
     await host.prompt(SESSION, a_prompt(host, "[[say=first]]"))
     first = [n async for n in host.events(TurnId("t1"), 0)]
     await host.prompt(SESSION, a_prompt(host, "[[say=second]]", step=2))
     second = [n async for n in host.events(TurnId("t1"), first[-1].position.n)]
     assert text([n.event for n in second]) == "second"
     assert second[0].position.n == first[-1].position.n + 1
-    await host.prompt(SESSION, a_prompt(host, "[[say=third]]", attempt=2))
-    third = await events(host, after=second[-1].position.n)
-    assert text(third) == "third"
+
+
+async def test_a_further_attempt_is_a_prompt_and_its_numbers_begin_anew(host: Stoppable) -> None:
+    await host.prompt(SESSION, a_prompt(host, "[[say=first]]"))
+    assert text(await events(host)) == "first"
+    await host.prompt(SESSION, a_prompt(host, "[[say=again]]", attempt=2))
+    again = [n async for n in host.events(TurnId("t1"), 0)]
+    assert text([n.event for n in again]) == "again"
+    assert again[0].position.n == 1
+
+
+async def test_what_was_never_given_is_known_to_be_unwritten(host: Stoppable) -> None:
+    key = (TurnId("t1"), 1, 1, host.incarnation)
+    assert host.unwritten(SESSION, *key)
+    await host.prompt(SESSION, a_prompt(host, "[[say=a]]"))
+    assert not host.unwritten(SESSION, *key)
+    assert host.unwritten(SESSION, TurnId("t1"), 2, 1, host.incarnation)
+    await events(host)
+    await host.ack(TurnId("t1"), Position(host.incarnation, 1), outcome=True)
+    await host.close(SESSION)
+    assert not host.unwritten(SESSION, *key)
+
+
+async def test_of_another_life_or_session_nothing_is_known(host: Stoppable, world: World) -> None:
+    assert not host.unwritten(SESSION, TurnId("t1"), 1, 1, Incarnation("gone"))
+    other = replace(SESSION, key=SessionKey("discord:1:3"))
+    assert not host.unwritten(other, TurnId("t1"), 1, 1, host.incarnation)
+    heir = world.host()
+    assert not heir.unwritten(SESSION, TurnId("t1"), 1, 1, host.incarnation)
 
 
 async def test_another_life_never_prompts(host: Stoppable) -> None:

@@ -8,14 +8,15 @@ import pytest
 import sqlalchemy as sa
 
 from openab.control import owner, persist
-from openab.control.settings import Settings
+from openab.control.settings import RecoverySettings, Settings
 from openab.domain.ids import WorkerId
 from openab.domain.message import InboundMessage
+from openab.domain.recovery import RecoveryPolicy
 from openab.domain.turn import Outcome, TurnState
 from openab.storage import conversations, schema
 from openab.storage.engine import CommitUnknown, Database, Transaction
 from tests.builders import ACCOUNT, Offset, some_settings, the_claim
-from tests.conformance.control_stage import Stage, killed, on_stage
+from tests.conformance.control_stage import Stage, StageAgents, killed, on_stage
 
 
 @pytest.fixture(autouse=True)
@@ -24,8 +25,10 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(owner, "RETRY_SECONDS", 0.01)
 
 
-def successor(settings: Settings | None = None) -> Settings:
-    return some_settings(worker=WorkerId("worker-2")) if settings is None else settings
+def successor() -> Settings:
+    """What goes on by itself, and after which question, is tested elsewhere."""
+    recovery = RecoverySettings(RecoveryPolicy.FAIL)
+    return some_settings(worker=WorkerId("worker-2"), recovery=recovery)
 
 
 @asynccontextmanager
@@ -36,7 +39,8 @@ async def two_lives(address: str) -> AsyncIterator[tuple[Stage, Callable[[], Sta
     heirs: list[Stage] = []
 
     def heir() -> Stage:
-        heirs.append(Stage(second, successor(), channel=stage.channel))
+        agents = StageAgents("fake-2")
+        heirs.append(Stage(second, successor(), channel=stage.channel, agents=agents))
         return heirs[-1]
 
     await stage.start()
@@ -61,7 +65,7 @@ class TestAKilledProcess:
             await killed(stage)
             next_one = heir()
             async with next_one.database.transaction() as tx:
-                freed = await conversations.free_dead(tx, ACCOUNT, WorkerId("worker-2"), "proof-1")
+                freed = await conversations.free_dead(tx, ACCOUNT, WorkerId("worker-1"), "proof-1")
             await next_one.start()
             turn = await next_one.settled(message)
             await next_one.quiet()
@@ -84,7 +88,7 @@ class TestAKilledProcess:
             await killed(stage)
             next_one = heir()
             async with next_one.database.transaction() as tx:
-                await conversations.free_dead(tx, ACCOUNT, WorkerId("worker-2"), "proof-1")
+                await conversations.free_dead(tx, ACCOUNT, WorkerId("worker-1"), "proof-1")
             await next_one.start()
             turn = await next_one.settled(second)
         assert turn.state is TurnState.DONE

@@ -68,6 +68,7 @@ class _Failed(Exception):
 
 @dataclass
 class _Turn:
+    attempt: int = 1
     events: list[AgentEvent] = field(default_factory=list)
     news: asyncio.Condition = field(default_factory=asyncio.Condition)
 
@@ -165,7 +166,9 @@ class ScriptedAgents:
         if live and live.turn:
             raise SessionBusy(f"turn {live.turn} is running")
         self._given.add(step)
-        turn = self._turns.setdefault(prompt.turn, _Turn())
+        turn = self._turns.get(prompt.turn)
+        if turn is None or turn.attempt != prompt.attempt:
+            turn = self._turns[prompt.turn] = _Turn(prompt.attempt)
         if live is None:
             failure = AgentFailure(FailureKind.TRANSPORT, "the session is not open")
             await turn.add(PromptEnded(EndKind.FAILED, failure=failure))
@@ -173,9 +176,21 @@ class ScriptedAgents:
         live.turn = prompt.turn
         live.cancelled.clear()
         self.prompts.append(prompt)
-        text = prompt.content[-1].text
+        text = self.script(prompt)
         self._memory[live.acp_session_id].append(text)
         live.task = spawn(f"fake turn {prompt.turn}", self._play(name, live, turn, text))
+
+    def script(self, prompt: Prompt) -> str:
+        """What is played for a prompt: its last block."""
+        return prompt.content[-1].text
+
+    def unwritten(
+        self, session: AgentSession, turn: TurnId, attempt: int, step: int, incarnation: Incarnation
+    ) -> bool:
+        """See the port."""
+        known = (session.database_id, session.key, session.generation) in self._epochs
+        is_ours = known and incarnation == self._incarnation
+        return is_ours and (turn, attempt, step) not in self._given
 
     async def events(self, turn: TurnId, after: int) -> AsyncIterator[Numbered]:
         """See the port."""

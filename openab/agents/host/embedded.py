@@ -47,7 +47,9 @@ _KNOWN_SESSIONS = 1024
 class _Entry:
     """What the host knows of one (database, key, generation)."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_complete: bool = True) -> None:
+        """`is_complete`: whatever was given to this session in this life of the host is in `given`."""
+        self.is_complete = is_complete
         self.epoch = 0
         self.opening = asyncio.Lock()
         self.session: AcpSession | None = None
@@ -86,6 +88,7 @@ class EmbeddedAgents:
         self.markers = {OWNER_VARIABLE: owner_marker(database_id, account, incarnation)}
         self._entries: dict[tuple[str, str, int], _Entry] = {}
         self._journals: dict[TurnId, Journal] = {}
+        self._has_forgotten = False
         self._stopped = False
 
     async def __aenter__(self) -> Self:
@@ -161,6 +164,15 @@ class EmbeddedAgents:
         entry.give(step)
         await self._start(entry, prompt)
 
+    def unwritten(
+        self, session: AgentSession, turn: TurnId, attempt: int, step: int, incarnation: Incarnation
+    ) -> bool:
+        """See the port; a turn that runs is among the newest that its session was given."""
+        entry = self._entries.get(_name(session))
+        if entry is None or not entry.is_complete or incarnation != self._incarnation:
+            return False
+        return (turn, attempt, step) not in entry.given
+
     async def events(self, turn: TurnId, after: int) -> AsyncIterator[Numbered]:
         """See the port; PromptLost for a turn that this life of the host does not know."""
         journal = self._journals.get(turn)
@@ -185,6 +197,7 @@ class EmbeddedAgents:
         idle = [name for name, entry in self._entries.items() if entry.is_idle]
         for name in idle[: max(0, surplus)]:
             del self._entries[name]
+            self._has_forgotten = True
 
     async def cancel(self, session: AgentSession, turn: TurnId) -> None:
         """See the port."""
@@ -241,9 +254,7 @@ class EmbeddedAgents:
         )
 
     async def _start(self, entry: _Entry, prompt: Prompt) -> None:
-        journal = self._journals.get(prompt.turn)
-        if journal is None:
-            journal = self._journals[prompt.turn] = Journal(self._incarnation, self._sizes)
+        journal = self._journal(prompt.turn, prompt.attempt)
         journal.begin()
         if entry.session and entry.session.is_usable:
             await entry.session.prompt(prompt.turn, prompt.content, journal)
@@ -252,10 +263,21 @@ class EmbeddedAgents:
         failure = AgentFailure(FailureKind.TRANSPORT, said)
         journal.add(PromptEnded(EndKind.FAILED, failure=failure))
 
+    def _journal(self, turn: TurnId, attempt: int) -> Journal:
+        """The attempt's journal; whoever still reads an earlier one's learns that it is lost."""
+        known = self._journals.get(turn)
+        if known and known.attempt == attempt:
+            return known
+        if known:
+            known.close()
+        journal = Journal(self._incarnation, self._sizes, attempt)
+        self._journals[turn] = journal
+        return journal
+
     def _command(self, session: AgentSession) -> _Entry:
         """The session's entry, if the caller may command it; its epoch is the newest from now on."""
         name = _name(session)
-        entry = self._entries.get(name) or _Entry()
+        entry = self._entries.get(name) or _Entry(is_complete=not self._has_forgotten)
         self._check(entry, session)
         entry.epoch = session.epoch
         # At the end: those before it were not commanded for longer.

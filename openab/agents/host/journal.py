@@ -1,4 +1,4 @@
-"""A turn's numbered events, in memory, kept until the outcome is stored by whoever reads them."""
+"""An attempt's numbered events, in memory, kept until the outcome is stored by whoever reads them."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -43,10 +43,11 @@ class _Pieces:
 
 
 class Journal:
-    """Numbers count on through every step of a turn; a number that was read never changes."""
+    """Numbers count on through every step of an attempt; a number that was read never changes."""
 
-    def __init__(self, incarnation: Incarnation, sizes: Sizes) -> None:
+    def __init__(self, incarnation: Incarnation, sizes: Sizes, attempt: int = 1) -> None:
         self._incarnation, self._sizes = incarnation, sizes
+        self.attempt = attempt
         self._events: dict[int, AgentEvent | _Pieces] = {}
         self._last = 0
         self._read_to = 0
@@ -59,7 +60,7 @@ class Journal:
         self.is_unwanted = False
 
     def begin(self) -> None:
-        """Another step of the turn runs: its end will be another end event."""
+        """Another step of the attempt runs: its end will be another end event."""
         self.ended = False
 
     def add(self, event: AgentEvent) -> bool:

@@ -31,6 +31,7 @@ _SLASH_COMMANDS = {
     for kind in (
         CommandKind.CANCEL,
         CommandKind.CANCEL_ALL,
+        CommandKind.CONTINUE,
         CommandKind.RESET,
         CommandKind.MODELS,
         CommandKind.AGENTS,
@@ -40,6 +41,7 @@ _SLASH_COMMANDS = {
 }
 _COMPONENTS = {
     "stop": CommandKind.CANCEL,
+    "continue": CommandKind.CONTINUE,
     "permit": CommandKind.PERMIT,
     "config": CommandKind.CHOOSE,
     "page": CommandKind.PAGE,

@@ -18,6 +18,7 @@ _INSTALLED_IN_GUILDS = [0]
 DESCRIPTIONS = {
     "cancel": "Stop the request that is running in this conversation",
     "cancel-all": "Stop what runs here and take back every request of yours that waits",
+    "continue": "Go on with the request that a restart interrupted in this conversation",
     "reset": "End this conversation's session: the agent forgets everything",
     "models": "Choose the model that the agent uses here",
     "agents": "Choose the agent or mode that is used here",

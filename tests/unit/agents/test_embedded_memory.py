@@ -50,5 +50,9 @@ async def test_of_many_sessions_the_idle_ones_are_forgotten_and_the_open_ones_ke
     host._journals[TURN] = Journal(LIFE, Sizes())
     await host.ack(TURN, Position(LIFE, 0), outcome=True)
     assert [key for _, key, _ in host._entries] == ["discord:1:0", "discord:1:4", "discord:1:5"]
+    assert host.unwritten(a_session(5, epoch=2), TURN, 1, 1, LIFE)
+    await host.close(a_session(1, epoch=3))
+    forgotten = host.unwritten(a_session(1, epoch=3), TURN, 1, 1, LIFE)
+    assert not forgotten, "it may have been given a prompt before it was forgotten"
     with pytest.raises(StaleEpoch):
         await host.close(a_session(5, epoch=1))

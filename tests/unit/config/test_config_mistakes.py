@@ -196,7 +196,6 @@ def test_what_is_as_it_says_needs_no_word(text: str) -> None:
     [
         ("discord.thread_bindings.idle_hours", "1"),
         ("handoff.announce", "true"),
-        ("recovery.policy", '"ask"'),
         ("cron.usercron_enabled", "true"),
         ("agents.sol.command", '"x"'),
     ],

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openab.control.recovery import _answer
+from openab.control.left_behind import LeftBehind
 from openab.control.stream_log import StreamRecord
 from openab.domain.agent_events import (
     AgentEvent,
@@ -55,7 +55,7 @@ def test_the_segments_make_up_text_and_answer_however_they_were_committed(
     segments = [stored[n] for n in sorted(stored)]
     assert sorted(stored) == list(range(1, len(stored) + 1))
     assert "".join(segment.text for segment in segments) == record.raw
-    assert _answer(segments) == record.answer.text
+    assert LeftBehind(tuple(segments)).parts(1) == [record.answer.text]
 
 
 def test_a_commit_in_doubt_repeats_the_same_numbers() -> None:
@@ -65,3 +65,17 @@ def test_a_commit_in_doubt_repeats_the_same_numbers() -> None:
     record.give_back(first)
     record.take(Numbered(Position(Incarnation("i"), 2), TextDelta("b")))
     assert [(one.n, one.text) for one in record.take_pending().segments] == [(1, "ab")]
+
+
+def test_another_attempt_is_put_behind_the_earlier_one_as_another_message() -> None:
+    earlier = LeftBehind((Segment(1, "half"), Segment(2, " of it")))
+    ownership = Ownership(ConversationId("c"), 1)
+    record = StreamRecord(TurnId("t"), ownership, lambda: None, 2, earlier)
+    for n, text in enumerate(("the ", "rest"), 1):
+        record.take(Numbered(Position(Incarnation("i"), n), TextDelta(text)))
+    pending = record.take_pending()
+    assert (pending.segments, pending.position) == ((Segment(3, "the rest", True, 2),), 2)
+    assert (record.raw, record.answer.text) == ("half of itthe rest", "the rest")
+    everything = LeftBehind((*earlier.segments, *pending.segments))
+    assert everything.parts(2) == ["half of it", "the rest"]
+    assert everything.raw == record.raw

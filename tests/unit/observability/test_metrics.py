@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from openab.observability.metrics import Metrics, measure_loop_lag
 from openab.ports.tasks import end, spawn
 
-WORDS = {"outcome", "kind", "result", "disposition", "reason", "state", "status", "against"}
+WORDS = {"outcome", "kind", "result", "disposition", "reason", "state", "status", "against", "verdict"}
 
 
 def declared(metrics: Metrics) -> dict[str, MetricWrapperBase]:
