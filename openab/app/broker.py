@@ -22,6 +22,7 @@ from openab.channels.discord.slash import register_commands
 from openab.config.load import Loaded
 from openab.config.paths import openab_home, private_folder
 from openab.domain.errors import OpenabError, Transient, Unknown
+from openab.domain.ids import PlatformId
 from openab.observability.metrics import Metrics, measure_loop_lag
 from openab.storage import accounts
 from openab.storage.engine import Database
@@ -69,7 +70,7 @@ class Broker:
                 return
             lock = self._lock(stack, identity)
             life = await self._begin_life(stack)
-            database = await self._open_database(stack, identity)
+            database = await self._open_database(stack, identity, client.history.newest())
             mark = lock_mark(lock.proof)
             parts = await self._wire(stack, database, client, identity, mark, life.proof)
             await self._end_leftovers(parts, identity, mark)
@@ -98,6 +99,8 @@ class Broker:
             self._doors.put,
             self._doors.answer,
             on_identify=self._gauges.identified,
+            on_connected=self._doors.connected,
+            on_missed=self._doors.missed,
             on_invalid=self._invalid,
             on_skew=lambda seconds: metrics.clock_skew.labels("discord").set(seconds),
             on_reaction=self._doors.put if self._loaded.config.reactions.mapping else None,
@@ -147,7 +150,9 @@ class Broker:
         await asyncio.to_thread(sweep, folder)
         return life
 
-    async def _open_database(self, stack: AsyncExitStack, identity: Identity) -> Database:
+    async def _open_database(
+        self, stack: AsyncExitStack, identity: Identity, now: PlatformId
+    ) -> Database:
         address = self._loaded.database
         wanted = self._loaded.config.database.auto_upgrade
         auto = address.is_sqlite if wanted is None else wanted
@@ -157,7 +162,7 @@ class Broker:
         stack.push_async_callback(database.close)
         self._readiness.database = database
         async with database.transaction() as tx:
-            await accounts.ensure(tx, DISCORD, identity.account, identity.name)
+            await accounts.ensure(tx, DISCORD, identity.account, identity.name, now)
         return database
 
     async def _wire(
@@ -184,6 +189,7 @@ class Broker:
             )
         )
         stack.push_async_callback(parts.agents.stop)
+        self._readiness.backfill = parts.backfill
         self._reloading = Reloading(self._loaded.source, live, self._environ, lambda: _apply(parts))
         return parts
 
@@ -210,7 +216,10 @@ class Broker:
                 ]
                 dispatcher = group.create_task(parts.dispatcher.run(stopping), name="dispatcher")
                 client = group.create_task(parts.client.run(stopping), name="discord")
+                backfill = group.create_task(parts.backfill.run(), name="backfill")
                 await stopping.wait()
+                # What it has not read stays in history, behind the mark.
+                backfill.cancel()
                 log.info("stopping", running_turns=parts.dispatcher.running_turns)
                 await asyncio.wait({dispatcher, client})
                 # What the gateway gave us before it was closed is not given again.

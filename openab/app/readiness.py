@@ -11,6 +11,7 @@ from openab.web.health import Check
 if TYPE_CHECKING:
     from openab.agents.host.check import AgentChecked
     from openab.channels.discord.client import DiscordClient
+    from openab.control.backfill import Backfill
     from openab.storage.engine import Database
 
 _PATIENCE = 2.0
@@ -22,6 +23,7 @@ class Readiness:
     def __init__(self) -> None:
         self.database: Database | None = None
         self.client: DiscordClient | None = None
+        self.backfill: Backfill | None = None
         #: None: not tried yet.
         self.agent: AgentChecked | None = None
 
@@ -52,7 +54,9 @@ class Readiness:
         health = self.client.health()
         lost = health.lost_events
         unread = f"; {lost} events could not be read since the start" if lost else ""
-        return Check(ok=health.ready, reason=health.reason + unread)
+        is_late = self.backfill is not None and self.backfill.is_unfinished
+        late = "; not everything is read that was said while nobody listened" if is_late else ""
+        return Check(ok=health.ready, reason=health.reason + unread + late)
 
     def _agent(self) -> Check:
         if self.agent is None:

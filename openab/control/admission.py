@@ -1,6 +1,7 @@
 """What becomes of one event: noted, judged, and followed by its rows, all in the caller's transaction."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import structlog
@@ -16,22 +17,26 @@ from openab.domain.gates import (
     Disposition,
     GatePolicy,
     Verdict,
+    after_absence,
     exceeds_cap,
     judge,
     judge_reaction,
     place_refusal,
     warns,
 )
-from openab.domain.ids import ConversationId, MessageRef, PlatformId, snowflake
+from openab.domain.ids import ConversationId, MessageRef, PlatformId, TurnId, snowflake
 from openab.domain.message import InboundMessage, InboundReaction
 from openab.domain.outbound import is_presentation
-from openab.storage import bot_runs, conversations, deliveries, inbox, participation
+from openab.storage import absences, bot_runs, conversations, deliveries, inbox, participation
 from openab.storage.conversations import Conversation
 from openab.storage.engine import Transaction
+from openab.storage.ids import new_id
 from openab.storage.inbox import Entry
 from openab.text.mentions import prompt_text
 
 log = structlog.get_logger()
+#: What asks something of us, and so may be asked too late.
+_ASKS = frozenset({Disposition.TURN, Disposition.COMMAND})
 
 
 class Duplicate(OpenabError):
@@ -54,14 +59,14 @@ class Admission:
     async def message(self, tx: Transaction, message: InboundMessage) -> Verdict:
         """Take one message. Raises Duplicate."""
         settings = self._settings
-        if await inbox.is_known(tx, settings.account, "message", message.message_id):
-            raise Duplicate(message.message_id)
         policy = settings.policy()
         here = await self._noted(tx, message, policy)
         run = await self._run(tx, here, message, policy)
         roles = policy.own_roles | message.managed_roles
         text = prompt_text(message.text, settings.account, roles)
         verdict = judge(message, text, _facts(here, policy, is_run_open=run is not None), policy)
+        if message.from_history:
+            verdict = await self._after_absence(tx, message, verdict)
         log.debug("event_judged", message_id=message.message_id, reason=verdict.reason)
         reception = Reception(message, text, here, verdict, run=run)
         await self._follow(tx, reception, entry_of(settings, message, verdict))
@@ -70,8 +75,6 @@ class Admission:
     async def reaction(self, tx: Transaction, reaction: InboundReaction, text: str) -> Verdict:
         """Take one reaction, which says `text`. Raises Duplicate."""
         settings, policy = self._settings, self._settings.policy()
-        if await inbox.is_known(tx, settings.account, "reaction", reaction.key):
-            raise Duplicate(reaction.key)
         here = await conversations.ensure(tx, reaction.conversation, reaction.place)
         if reaction.thread_owner == str(settings.account):
             here = await participation.note_part(tx, here)
@@ -88,6 +91,21 @@ class Admission:
         )
         await self._follow(tx, reception, entry_of(settings, reaction, verdict))
         return verdict
+
+    async def _after_absence(
+        self, tx: Transaction, message: InboundMessage, verdict: Verdict
+    ) -> Verdict:
+        """What was said long ago, or behind too much else, is noted but not answered."""
+        if verdict.disposition not in _ASKS:
+            return verdict
+        settings = self._settings
+        where = message.conversation.conversation_id
+        return after_absence(
+            verdict,
+            age=await tx.now() - message.sent_at,
+            longest=settings.backfill,
+            taken=await absences.caught_up(tx, settings.channel, settings.account, where),
+        )
 
     async def _noted(
         self, tx: Transaction, message: InboundMessage, policy: GatePolicy
@@ -120,12 +138,19 @@ class Admission:
 
     async def _follow(self, tx: Transaction, reception: Reception, entry: Entry) -> None:
         message, verdict = reception.message, reception.verdict
+        is_turn = verdict.disposition is Disposition.TURN
+        planned = TurnId(new_id()) if is_turn else None
         # Before anything is made of it: another connection may be committing the same event now.
-        if not await inbox.add(tx, entry):
+        if not await inbox.add(tx, replace(entry, turn_id=planned)):
+            if verdict.disposition is Disposition.ECHO and message.nonce:
+                # It was read from history before, which tells no nonce: the evidence counts all the same.
+                await self._echo(tx, reception)
+                return
             raise Duplicate(entry.event_key)
-        if verdict.disposition is Disposition.TURN:
-            turn, conversation = await accept(tx, self._settings, reception)
-            await inbox.name_turn(tx, entry.account, entry.kind, entry.event_key, turn)
+        if planned is not None:
+            turn, conversation = await accept(tx, self._settings, reception, planned)
+            if turn != planned:
+                await inbox.name_turn(tx, entry.account, entry.kind, entry.event_key, turn)
             tx.after_commit(lambda: self._wake(conversation))
         elif verdict.disposition is Disposition.COMMAND:
             await answer_by_text(

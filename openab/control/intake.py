@@ -1,7 +1,8 @@
 """An event arrives once: one queue for an account, one consumer, which commits in the order of arrival."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -9,7 +10,7 @@ from openab.control.admission import Admission, Duplicate, entry_of
 from openab.control.settings import Settings
 from openab.domain.errors import Rejected, Transient, Unknown
 from openab.domain.gates import Disposition, Verdict, mapped_text
-from openab.domain.ids import ConversationId, MessageRef, snowflake
+from openab.domain.ids import ConversationId, MessageRef, PlatformId, snowflake
 from openab.domain.message import InboundMessage, InboundReaction
 from openab.ports.signals import Signals
 from openab.storage import accounts, inbox
@@ -22,6 +23,16 @@ _RETRIES = (0.1, 0.5, 1.0, 2.0, 5.0)
 
 
 Event = InboundMessage | InboundReaction
+
+
+@dataclass(eq=False, slots=True)
+class Step:
+    """Something that is done at its place in the queue, with its neighbours; twice must be harmless."""
+
+    name: str
+    act: Callable[[Transaction], Awaitable[None]]
+    #: Set when it, and everything before it, is committed.
+    committed: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Intake:
@@ -42,12 +53,29 @@ class Intake:
         self._admission = Admission(settings, wake, refuse)
         self._signals = signals
         self._count = count
-        self._queue: asyncio.Queue[Event] = asyncio.Queue()
+        self._queue: asyncio.Queue[Event | Step] = asyncio.Queue()
+        #: While there is one, the account's mark stands still.
+        self._hold: Step | None = None
+        self._greatest: PlatformId | None = None
 
-    def put(self, event: Event) -> None:
+    def put(self, event: Event | Step) -> None:
         """Take an event from the gateway; never waits. A reaction that says nothing is forgotten."""
-        if isinstance(event, InboundMessage) or self._says(event) is not None:
+        if not isinstance(event, InboundReaction) or self._says(event) is not None:
             self._queue.put_nowait(event)
+
+    def hold_mark(self) -> Step:
+        """The mark stands still until the step that this returns is put and done; a later hold outlasts it."""
+
+        async def free(tx: Transaction) -> None:
+            if self._hold is step:
+                await self._move_mark(tx, self._greatest)
+                tx.after_commit(self._free)
+
+        self._hold = step = Step("free_mark", free)
+        return step
+
+    def _free(self) -> None:
+        self._hold = None
 
     def _says(self, reaction: InboundReaction) -> str | None:
         return mapped_text(reaction, self._settings.reaction_mapping)
@@ -60,8 +88,10 @@ class Intake:
             while not self._queue.empty() and len(batch) < _BATCH:
                 batch.append(self._queue.get_nowait())
             await self._commit_whatever_happens(batch)
-            for _ in batch:
+            for event in batch:
                 self._queue.task_done()
+                if isinstance(event, Step):
+                    event.committed.set()
             self._signals.tell("intake_committed")
 
     async def drained(self, seconds: float) -> bool:
@@ -74,7 +104,7 @@ class Intake:
             return False
         return True
 
-    async def _commit_whatever_happens(self, batch: list[Event]) -> None:
+    async def _commit_whatever_happens(self, batch: list[Event | Step]) -> None:
         attempt = 0
         while True:
             try:
@@ -87,28 +117,36 @@ class Intake:
             else:
                 return
 
-    async def _commit(self, batch: list[Event]) -> None:
+    async def _commit(self, batch: list[Event | Step]) -> None:
+        newest = _newest(batch)
+        if newest is not None:
+            self._greatest = max((self._greatest or newest, newest), key=snowflake)
         async with self._database.transaction() as tx:
             for event in batch:
                 await self._take(tx, event)
-            messages = [one.message_id for one in batch if isinstance(one, InboundMessage)]
-            seen = [one for one in messages if one.isdecimal()]
-            if seen:
-                newest = max(seen, key=snowflake)
-                await accounts.move_mark(tx, self._settings.channel, self._settings.account, newest)
+            if self._hold is None:
+                await self._move_mark(tx, newest)
 
-    async def _take(self, tx: Transaction, event: Event) -> None:
+    async def _move_mark(self, tx: Transaction, mark: PlatformId | None) -> None:
+        if mark is not None:
+            await accounts.move_mark(tx, self._settings.channel, self._settings.account, mark)
+
+    async def _take(self, tx: Transaction, event: Event | Step) -> None:
         try:
             async with tx.savepoint():
+                if isinstance(event, Step):
+                    await event.act(tx)
+                    return
                 verdict = await self._decide(tx, event)
         except Duplicate:
-            log.debug("event_repeated", message_id=event.message_id)
+            log.debug("event_repeated", message_id=_message_of(event))
         except (Transient, Unknown):
             raise
         except Exception:
             # One event that cannot be understood must not hold up those behind it.
-            log.exception("intake_event_failed", message_id=event.message_id)
-            await self._note_failure(tx, event)
+            log.exception("intake_event_failed", message_id=_message_of(event))
+            if not isinstance(event, Step):
+                await self._note_failure(tx, event)
         else:
             tx.after_commit(lambda: self._count(verdict.disposition, verdict.reason))
 
@@ -125,3 +163,12 @@ class Intake:
         except Rejected as error:
             # Not even its ids fit a row, so nobody will ask after it either.
             log.warning("intake_event_unnoted", error=str(error))
+
+
+def _newest(batch: Sequence[Event | Step]) -> PlatformId | None:
+    messages = [one.message_id for one in batch if isinstance(one, InboundMessage)]
+    return max((one for one in messages if one.isdecimal()), key=snowflake, default=None)
+
+
+def _message_of(event: Event | Step) -> str:
+    return event.name if isinstance(event, Step) else event.message_id

@@ -55,27 +55,28 @@ class Reception:
 
 
 async def accept(
-    tx: Transaction, settings: Settings, reception: Reception
+    tx: Transaction, settings: Settings, reception: Reception, planned: TurnId
 ) -> tuple[TurnId, ConversationId]:
-    """Queue the turn, or add to one that waits, with every row that people see of it before it runs."""
+    """Queue the turn `planned`, or add to one that waits, with all that people see of it before it runs."""
     wishes = await wishes_of(
         tx, reception.text, reception.here, opens_thread=reception.verdict.opens_thread
     )
     reception = replace(reception, text=wishes.text)
     where, thread = await _place(tx, settings, reception, wishes.title)
     spec = settings.agent()
+    # This locks the row that an owner locks before it claims a turn here, and retention before it
+    # deletes a session.
+    seq = await conversations.take_part(tx, where.id)
     session = await sessions.ensure(tx, where, agent=spec.name, working_dir=spec.working_dir)
     if wishes.workspace:
         await sessions.ask_for_workspace(tx, session.key, wishes.workspace)
-    # This locks the row that an owner locks before it claims a turn here.
-    await conversations.mark_involved(tx, where.id)
     waiting = await turns.open_of(tx, where.id)
     await _interrupt(tx, settings, reception.message.author, waiting)
     new = _new_turn(settings, reception, where, session.key)
     turn = await batches.join(tx, new, _rule(settings, reception))
     if turn is None:
-        seq = await conversations.take_seq(tx, where.id)
-        turn = await turns.enqueue(tx, replace(new, seq=seq, thread_delivery=thread))
+        turn = planned
+        await turns.enqueue(tx, replace(new, seq=seq, thread_delivery=thread), turn)
         await _show_queued(tx, settings, turn, where, len(waiting))
     if reception.verdict.gathers_run:
         await bot_runs.hold(tx, turn)

@@ -8,12 +8,30 @@ from openab.storage.engine import Transaction
 from openab.storage.schema import accounts
 
 
-async def ensure(tx: Transaction, channel: ChannelName, account: AccountId, name: str) -> None:
-    """Make the account's row, or bring its name up to date."""
-    statement = postgresql.insert(accounts).values(channel=channel, account=account, name=name)
+async def ensure(
+    tx: Transaction,
+    channel: ChannelName,
+    account: AccountId,
+    name: str,
+    mark: PlatformId | None = None,
+) -> None:
+    """Make the account's row, or bring its name up to date.
+
+    `mark` is this moment as a message id: an account that has heard nothing yet hears from here on.
+    """
+    statement = postgresql.insert(accounts).values(
+        channel=channel, account=account, name=name, intake_mark=mark, first_mark=mark
+    )
+    told = statement.excluded
+    is_deaf = accounts.c.intake_mark.is_(None)
     await tx.execute(
         statement.on_conflict_do_update(
-            index_elements=["channel", "account"], set_={"name": statement.excluded.name}
+            index_elements=["channel", "account"],
+            set_={
+                "name": told.name,
+                "intake_mark": sa.func.coalesce(accounts.c.intake_mark, told.intake_mark),
+                "first_mark": sa.case((is_deaf, told.first_mark), else_=accounts.c.first_mark),
+            },
         )
     )
 

@@ -135,10 +135,19 @@ def account_of(conversation: ConversationId) -> sa.ScalarSelect[Any]:
 
 async def take_seq(tx: Transaction, conversation: ConversationId) -> int:
     """The conversation's next sequence number, for a turn's place and a delivery's alike."""
+    return await _next_seq(tx, conversation)
+
+
+async def take_part(tx: Transaction, conversation: ConversationId) -> int:
+    """The same, for a turn: the bot takes part here from now on."""
+    return await _next_seq(tx, conversation, is_involved=True)
+
+
+async def _next_seq(tx: Transaction, conversation: ConversationId, **values: object) -> int:
     result = await tx.execute(
         sa.update(conversations)
         .where(conversations.c.id == conversation)
-        .values(next_seq=conversations.c.next_seq + 1)
+        .values(next_seq=conversations.c.next_seq + 1, **values)
         .returning(conversations.c.next_seq - 1)
     )
     return int(result.scalar_one())

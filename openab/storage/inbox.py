@@ -29,16 +29,6 @@ class Entry:
     seen_at: datetime | None = None
 
 
-async def is_known(tx: Transaction, account: AccountId, kind: str, event_key: str) -> bool:
-    """Whether this event was committed before."""
-    result = await tx.execute(
-        sa.select(sa.literal(1)).where(
-            inbox.c.account == account, inbox.c.kind == kind, inbox.c.event_key == event_key
-        )
-    )
-    return result.one_or_none() is not None
-
-
 async def add(tx: Transaction, entry: Entry) -> bool:
     """Claim an event: True for exactly one caller, whoever else sees it, at whatever time."""
     values: dict[str, Any] = {
@@ -60,7 +50,7 @@ async def add(tx: Transaction, entry: Entry) -> bool:
 async def name_turn(
     tx: Transaction, account: AccountId, kind: str, event_key: str, turn: TurnId
 ) -> None:
-    """The event that was just added became this turn."""
+    """The event that was just added joined this turn instead of becoming one of its own."""
     await tx.execute(
         sa.update(inbox)
         .where(inbox.c.account == account, inbox.c.kind == kind, inbox.c.event_key == event_key)

@@ -45,6 +45,8 @@ accounts = sa.Table(
     sa.Column("invalid_count", sa.Integer, nullable=False, server_default="0"),
     sa.Column("command_digest", sa.String(64)),
     sa.Column("last_outbound_at", UtcDateTime),
+    #: Where the account began to hear; nothing before it is ever read from history.
+    sa.Column("first_mark", sa.String(32)),
 )
 
 conversations = sa.Table(

@@ -13,6 +13,7 @@ from discord.http import Route
 from openab.channels.discord import addressing
 from openab.channels.discord.events import Events
 from openab.channels.discord.gateway import USUAL_HEARTBEAT_SECONDS, Line
+from openab.channels.discord.history import DiscordHistory
 from openab.channels.discord.interactions import Answer, Interactions
 from openab.channels.discord.joining import Joiner, Wants
 from openab.channels.discord.outbound import DiscordChannel
@@ -27,6 +28,7 @@ from openab.ports.tasks import spawn
 
 _CONNECT_SECONDS = 60.0
 _LOOK_SECONDS = 10.0
+_DRAIN_SECONDS = 2.0
 
 log = structlog.get_logger()
 
@@ -60,7 +62,8 @@ class DiscordClient:
 
     `sink` gets every message in the gateway's order and must only put it somewhere; `answer` decides
     what a command's author reads. `on_connected` is called whenever events flow after some may have
-    been missed, `on_identify` for each IDENTIFY, `on_invalid` and `on_skew` as DiscordRest says.
+    been missed, `on_missed` when one was told and could not be read for want of an answer,
+    `on_identify` for each IDENTIFY, `on_invalid` and `on_skew` as DiscordRest says.
     With `on_reaction` people's reactions are heard, too, in one order with the messages;
     `wants_thread` says which threads are joined unasked.
     """
@@ -75,6 +78,7 @@ class DiscordClient:
         pauses: Pauses | None = None,
         on_identify: Callable[[], None] = _unheard,
         on_connected: Callable[[], None] = _unheard,
+        on_missed: Callable[[], None] = _unheard,
         on_invalid: Callable[[int], None] = _unheard,
         on_skew: Callable[[float], None] = _unheard,
         on_reaction: Callable[[InboundReaction], None] | None = None,
@@ -92,11 +96,13 @@ class DiscordClient:
         self._pauses = pauses or Pauses()
         self._on_identify = on_identify
         self._on_connected = on_connected
+        self._on_missed = on_missed
         self._on_reaction = on_reaction
         self._wants_thread = wants_thread
         self._clock = clock
         self._places = Places()
         self._identity: Identity | None = None
+        self._history: DiscordHistory | None = None
         self._line: Line | None = None
         self._reason = "not connected yet"
         self._lost_events = 0
@@ -106,7 +112,17 @@ class DiscordClient:
     async def login(self, seconds: float = 10.0) -> Identity:
         """Verify the token. Raises TokenRefused, or Transient when Discord cannot be asked now."""
         self._identity = await self.rest.login(seconds)
+        self._history = DiscordHistory(
+            self.rest, self._identity.account, self._places, on_lost=self._count_lost
+        )
         return self._identity
+
+    @property
+    def history(self) -> DiscordHistory:
+        """What was said while we did not listen; there after `login`, readable while connected."""
+        if self._history is None:
+            raise ChannelUnreachable("not logged in to Discord")
+        return self._history
 
     async def close(self) -> None:
         """Close the HTTP session; `run` must have ended."""
@@ -140,6 +156,8 @@ class DiscordClient:
         }
         try:
             await self._supervise(events, tasks, stopping)
+            # What came before the connection ended does not come again by itself.
+            await events.drained(_DRAIN_SECONDS)
         finally:
             for task in tasks:
                 task.cancel()
@@ -156,9 +174,11 @@ class DiscordClient:
             identity.account,
             self._places,
             self._sink,
+            history=self.history,
             on_ready=self._on_connected,
             on_interaction=lambda raw: self._serve(interactions, raw),
             on_lost=self._count_lost,
+            on_missed=self._on_missed,
             joiner=joiner,
             on_reaction=self._on_reaction,
         )

@@ -7,7 +7,8 @@ from typing import Any
 import structlog
 
 from openab.channels.discord.gateway import MISSHAPEN, Parsers
-from openab.channels.discord.inbound import inbound_message, inbound_reaction, managed_roles_of
+from openab.channels.discord.history import DiscordHistory
+from openab.channels.discord.inbound import inbound_message, inbound_reaction
 from openab.channels.discord.joining import Joiner
 from openab.channels.discord.places import DIRECT, PlaceFacts, Places
 from openab.channels.discord.rest import DiscordRest
@@ -41,9 +42,11 @@ class Events:
         places: Places,
         sink: Callable[[InboundMessage], None],
         *,
+        history: DiscordHistory,
         on_ready: Callable[[], None],
         on_interaction: Callable[[Mapping[str, Any]], None],
         on_lost: Callable[[], None],
+        on_missed: Callable[[], None],
         joiner: Joiner,
         on_reaction: Callable[[InboundReaction], None] | None = None,
     ) -> None:
@@ -51,13 +54,13 @@ class Events:
         self._account = account
         self._places = places
         self._sink = sink
+        self._history = history
         self._on_ready = on_ready
         self._on_interaction = on_interaction
         self._on_lost = on_lost
+        self._on_missed = on_missed
         self._joiner = joiner
         self._on_reaction = on_reaction
-        #: The roles that Discord made for us, by guild.
-        self._managed_roles: dict[str, frozenset[PlatformId]] = {}
         #: Each payload with what is made of it, in wire order.
         self._arrived: asyncio.Queue[tuple[_Passes, Mapping[str, Any]]] = asyncio.Queue()
 
@@ -65,15 +68,17 @@ class Events:
         """What each gateway event does.
 
         MESSAGE_UPDATE is not among them: an edit is never input, and other bots' live messages
-        would be most of the traffic.
+        would be most of the traffic. Nor is RESUMED: Discord has told all that was missed before it,
+        or refuses to resume, and discord.py identifies anew.
         """
         return {
-            "READY": lambda _raw: self._on_ready(),
+            "READY": self._begin,
             "MESSAGE_CREATE": lambda raw: self._arrived.put_nowait((self._pass_message, raw)),
             **self._reaction_parsers(),
             "INTERACTION_CREATE": self._on_interaction,
             "GUILD_CREATE": self._learn_guild,
-            "THREAD_LIST_SYNC": self._learn_guild,
+            "GUILD_DELETE": self._history.forget_guild,
+            "THREAD_LIST_SYNC": self._learn_threads,
             **dict.fromkeys(_MADE_OR_CHANGED, self._learn),
             **dict.fromkeys(_THREAD_MADE_OR_CHANGED, self._learn_thread),
             **dict.fromkeys(_DELETED, self._forget),
@@ -96,14 +101,26 @@ class Events:
             passes, raw = await self._arrived.get()
             try:
                 on = passes(raw, await self._facts(raw))
-            except (OpenabError, *MISSHAPEN):
+            except (OpenabError, *MISSHAPEN) as error:
                 log.exception("event_lost", message_id=str(raw.get("id") or raw.get("message_id")))
                 self._on_lost()
+                if isinstance(error, Transient):
+                    # It could be read if Discord answered: it stays in history.
+                    self._on_missed()
             else:
                 on()
+            self._arrived.task_done()
+
+    async def drained(self, seconds: float) -> None:
+        """Wait until all that came is passed on; after `seconds` the rest stays in history."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._arrived.join()
+        except TimeoutError:
+            log.warning("events_not_drained", events=self._arrived.qsize())
 
     def _pass_message(self, raw: Mapping[str, Any], facts: PlaceFacts) -> Callable[[], None]:
-        roles = self._managed_roles.get(str(raw.get("guild_id")), frozenset())
+        roles = self._history.roles_of(raw.get("guild_id"))
         message = inbound_message(raw, self._account, facts, managed_roles=roles)
         return lambda: self._sink(message)
 
@@ -126,9 +143,15 @@ class Events:
                 failure = error
         raise failure or Transient("the channel was not looked up")
 
+    def _begin(self, raw: Mapping[str, Any]) -> None:
+        self._history.begin(raw)
+        self._on_ready()
+
     def _learn_guild(self, raw: Mapping[str, Any]) -> None:
-        if "roles" in raw:
-            self._managed_roles[str(raw["id"])] = managed_roles_of(raw, self._account)
+        self._learn_threads(raw)
+        self._history.learn_guild(raw)
+
+    def _learn_threads(self, raw: Mapping[str, Any]) -> None:
         for channel in (*raw.get("channels", ()), *raw.get("threads", ())):
             if isinstance(channel, Mapping):
                 self._places.learn(channel)

@@ -79,6 +79,8 @@ class DiscordRest:
         self._on_skew = on_skew
         self._clock = clock
         self._wall = wall
+        #: Discord's clock minus ours in seconds, as its last answer told; it tells whole seconds.
+        self.skew = 0.0
         self._http: HTTPClient | None = None
         self._embargo = Embargo()
         #: Calls whose outcome is known, but which discord.py's limiter still holds.
@@ -229,7 +231,8 @@ class DiscordRest:
                 told_at = parsedate_to_datetime(date).timestamp()
             except ValueError:
                 return
-            self._on_skew(told_at - self._wall())
+            self.skew = told_at - self._wall()
+            self._on_skew(self.skew)
 
     def _busy(self, seen: Try, answer: Mapping[str, Any], key: str) -> ChannelBusy:
         wait, everything = told(seen.headers, answer)

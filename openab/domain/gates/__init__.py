@@ -5,6 +5,7 @@ its defects mended (other bots are noted and counted before this is asked; a str
 address the bot is not told off; edits and presentation messages are never input).
 """
 
+from openab.domain.gates.absence import CAUGHT_UP, MOST_CAUGHT_UP, SKIPPED, after_absence
 from openab.domain.gates.access import (
     may_join,
     may_press,
@@ -18,7 +19,10 @@ from openab.domain.gates.reasons import REASONS
 from openab.domain.gates.verdicts import Disposition, Verdict
 
 __all__ = [
+    "CAUGHT_UP",
+    "MOST_CAUGHT_UP",
     "REASONS",
+    "SKIPPED",
     "BotMode",
     "BotTurns",
     "ConversationFacts",
@@ -26,6 +30,7 @@ __all__ = [
     "GatePolicy",
     "UserMode",
     "Verdict",
+    "after_absence",
     "cap_of",
     "counted",
     "exceeds_cap",

@@ -55,6 +55,9 @@ def counted(before: BotTurns, message: InboundMessage) -> BotTurns:
 
 
 def _begun_anew(before: BotTurns, message: InboundMessage) -> BotTurns:
+    if before.last_human and snowflake(message.message_id) < snowflake(before.last_human):
+        # One that came late: the count has begun anew behind it already.
+        return before
     return BotTurns(last_human=message.message_id, other_bots=before.other_bots)
 
 

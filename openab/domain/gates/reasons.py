@@ -2,6 +2,11 @@
 
 REASONS: dict[str, str] = {
     "accepted": "it started a turn",
+    "caught_up": "it was said while openab was away, and started a turn when it was back",
+    "too_old": "it was said while openab was away, more than [discord].backfill_minutes before it "
+    "was read; send it again",
+    "too_many": "it was said while openab was away, behind 50 others of this conversation; send it "
+    "again",
     "joined_run": "it was added to the turn that the same bot's message before it started",
     "reaction": "it started a turn with the text that [reactions.mapping] gives the emoji",
     "text_command": "it is a command to the broker itself",

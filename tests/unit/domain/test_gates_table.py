@@ -7,7 +7,9 @@ from itertools import product
 import pytest
 
 from openab.domain.gates import (
+    CAUGHT_UP,
     REASONS,
+    SKIPPED,
     BotMode,
     ConversationFacts,
     Disposition,
@@ -211,8 +213,8 @@ def test_every_reason_is_said_and_every_one_said_is_explained(
     table: list[tuple[Row, Verdict]],
 ) -> None:
     said = {verdict.reason for _, verdict in table} | set(_special())
-    # Said by whoever could not even judge.
-    assert said | {"unreadable"} == set(REASONS)
+    # Said of what was read from history, and by whoever could not even judge.
+    assert said | {CAUGHT_UP, *SKIPPED, "unreadable"} == set(REASONS)
 
 
 def _special() -> Iterator[str]:

@@ -27,6 +27,7 @@ def upgrade() -> None:
         sa.Column("invalid_count", sa.Integer(), server_default="0", nullable=False),
         sa.Column("command_digest", sa.String(length=64), nullable=True),
         sa.Column("last_outbound_at", sa.BigInteger(), nullable=True),
+        sa.Column("first_mark", sa.String(length=32), nullable=True),
         sa.PrimaryKeyConstraint("channel", "account", name=op.f("pk_accounts")),
     )
     op.create_table(

@@ -1,0 +1,245 @@
+"""One backfill: every place with something new is read to its end, channels before their threads."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+import structlog
+
+from openab.control.held_events import HeldEvents
+from openab.control.intake import Intake, Step
+from openab.control.settings import Settings
+from openab.domain.delivery import DeliveryKind, Purpose
+from openab.domain.errors import Rejected, Transient, Unknown
+from openab.domain.gates import place_refusal
+from openab.domain.ids import ConversationId, ConversationRef, PlatformId, snowflake
+from openab.domain.message import Place
+from openab.domain.outbound import presentation_body
+from openab.ports.channel import ChannelRejected, Refusal
+from openab.ports.history import Archive, History, Page, Room
+from openab.storage import absences, conversations, deliveries
+from openab.storage.deliveries import Owed
+from openab.storage.engine import Transaction
+from openab.text import notices
+
+log = structlog.get_logger()
+Result = TypeVar("Result")
+#: Reads under way at once, so that answers have their share of Discord's limits.
+_AT_ONCE = 4
+_CALL_SECONDS = 10.0
+#: The waits between tries to read a place that cannot be read now, in seconds.
+RETRIES = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
+
+
+@dataclass(slots=True)
+class Reading:
+    """What was read."""
+
+    rooms: int = 0
+    messages: int = 0
+    #: Places that refuse to be read.
+    unreadable: int = 0
+
+
+class HistoryReader:
+    """Reads everything behind `start`, once; cancelled, it leaves nothing but committed messages."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        history: History,
+        intake: Intake,
+        held: HeldEvents,
+        wake: Callable[[ConversationId], None],
+        start: PlatformId,
+    ) -> None:
+        self._settings = settings
+        self._history = history
+        self._intake = intake
+        self._held = held
+        self._wake = wake
+        self._start = start
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._reading = Reading()
+
+    async def read(self, direct: Sequence[PlatformId]) -> Reading:
+        """Return when all is committed. `direct` are the direct conversations, which nobody lists."""
+        private = [self._direct(one) for one in direct]
+        async with asyncio.TaskGroup() as group:
+            async for rooms in self._history.rooms():
+                heard = [room for room in (*rooms, *private) if self._is_heard(room)]
+                private = []
+                self._plan(heard)
+                for parent, threads in _families(heard):
+                    family = self._family(parent, threads)
+                    group.create_task(family, name="backfill-family")
+        return self._reading
+
+    def _direct(self, conversation: PlatformId) -> Room:
+        settings = self._settings
+        return Room(ConversationRef(settings.channel, settings.account, conversation), Place.DM)
+
+    def _is_heard(self, room: Room) -> bool:
+        ref = room.ref
+        refusal = place_refusal(
+            room.place, ref.conversation_id, ref.parent_conversation_id, self._settings.policy()
+        )
+        return refusal is None
+
+    def _plan(self, rooms: Sequence[Room]) -> None:
+        unread = [room.ref.conversation_id for room in rooms if self._is_unread(room)]
+        unlisted = [room.ref.conversation_id for room in rooms if room.has_threads]
+        self._held.plan(rooms, unread, unlisted)
+
+    def _is_unread(self, room: Room) -> bool:
+        if room.place is Place.DM:
+            return True
+        newest = snowflake(room.newest or "0")
+        return room.has_messages and newest > snowflake(self._start)
+
+    async def _family(self, parent: Room | None, threads: Sequence[Room]) -> None:
+        """A channel before its threads: what is said in a thread may follow from what opened it."""
+        async with asyncio.TaskGroup() as group:
+
+            async def begun(room: Room) -> None:
+                tried = asyncio.Event()
+                group.create_task(self._room(room, tried), name="backfill-room")
+                await tried.wait()
+
+            if parent is not None and self._is_unread(parent):
+                await begun(parent)
+            for room in threads:
+                if self._is_unread(room):
+                    group.create_task(self._room(room), name="backfill-room")
+            if parent is not None and parent.has_threads:
+                known = {room.ref.conversation_id for room in threads}
+                for room in await self._archived(parent, known):
+                    group.create_task(self._room(room), name="backfill-room")
+
+    async def _archived(self, parent: Room, known: set[PlatformId]) -> list[Room]:
+        """The archived threads of a place that have something new; they wait from now on."""
+        unread, before = [], None
+        while True:
+            archive = await self._patiently(parent, partial(self._archive, parent, before))
+            for room in archive.rooms if archive else ():
+                is_known = room.ref.conversation_id in known
+                if not is_known and self._is_heard(room) and self._is_unread(room):
+                    self._held.found(room.ref.conversation_id)
+                    unread.append(room)
+            before = archive.before if archive else None
+            if before is None:
+                self._held.listed(parent.ref.conversation_id)
+                return unread
+
+    async def _archive(self, parent: Room, before: str | None) -> Archive:
+        return await self._history.archived(
+            parent, since=self._start, before=before, seconds=_CALL_SECONDS
+        )
+
+    async def _room(self, room: Room, tried: asyncio.Event | None = None) -> None:
+        """Read one place to its end; `tried` is set when others need not wait for it."""
+        tried = tried or asyncio.Event()
+        after: PlatformId | None = self._start
+        messages = 0
+        while after is not None:
+            page = await self._patiently(room, partial(self._page, room, after), tried)
+            for message in page.messages if page else ():
+                self._intake.put(message)
+                messages += 1
+            after = page.after if page else None
+            if after is not None:
+                await self._committed(Step("history_page", _nothing))
+        self._held.read(room.ref.conversation_id)
+        if messages:
+            await self._committed(Step("tell_skipped", partial(self._tell_skipped, room.ref)))
+        self._reading.rooms += 1
+        self._reading.messages += messages
+        tried.set()
+
+    async def _page(self, room: Room, after: PlatformId) -> Page:
+        return await self._history.page(room, after=after, seconds=_CALL_SECONDS)
+
+    async def _committed(self, step: Step) -> None:
+        self._intake.put(step)
+        await step.committed.wait()
+
+    async def _patiently(
+        self,
+        room: Room,
+        call: Callable[[], Awaitable[Result]],
+        tried: asyncio.Event | None = None,
+    ) -> Result | None:
+        """Ask until there is an answer; None: this place refuses to be read."""
+        attempt = 0
+        while True:
+            try:
+                async with self._slots:
+                    return await call()
+            except (Rejected, Transient, Unknown) as error:
+                where = room.ref.conversation_id
+                if _is_refusal(error):
+                    log.warning("backfill_place_unreadable", place=where, error=str(error))
+                    self._reading.unreadable += 1
+                    return None
+                if not attempt:
+                    log.warning("backfill_place_waits", place=where, error=str(error))
+                if tried is not None:
+                    tried.set()
+                wait = RETRIES[min(attempt, len(RETRIES) - 1)]
+                await asyncio.sleep(max(wait, getattr(error, "retry_after", None) or 0.0))
+                attempt += 1
+
+    async def _tell_skipped(self, ref: ConversationRef, tx: Transaction) -> None:
+        """One notice names what is not answered any more and was not named before."""
+        here = await conversations.find(tx, ref)
+        if here is None:
+            return
+        told = await absences.told_up_to(tx, here.id)
+        after = max((self._start, told), key=snowflake)
+        skipped = await absences.skipped_since(tx, ref.account, ref.conversation_id, after)
+        if not skipped:
+            return
+        since = self._history.said_at(skipped[0])
+        await deliveries.owe(
+            tx,
+            Owed(
+                account=ref.account,
+                conversation=here.id,
+                key=absences.notice_key(here.id, skipped[-1]),
+                kind=DeliveryKind.CREATE,
+                purpose=Purpose.NOTICE,
+                body=presentation_body(notices.messages_skipped(len(skipped), since)),
+                seq=await conversations.take_seq(tx, here.id),
+                is_owed=False,
+            ),
+        )
+        log.info("messages_skipped", conversation=here.id, messages=len(skipped))
+        tx.after_commit(lambda: self._wake(here.id))
+
+
+async def _nothing(_tx: Transaction) -> None:
+    """Only its place in the queue matters."""
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Asking again changes nothing; a token that is not accepted is the whole account's trouble."""
+    if isinstance(error, ChannelRejected):
+        return error.refusal is not Refusal.UNAUTHORIZED
+    return isinstance(error, Rejected)
+
+
+def _families(rooms: Sequence[Room]) -> list[tuple[Room | None, list[Room]]]:
+    """Each place that stands by itself with the threads in it; threads without a known parent at the end."""
+    parents = {room.ref.conversation_id: room for room in rooms if room.place is not Place.THREAD}
+    threads: defaultdict[PlatformId | None, list[Room]] = defaultdict(list)
+    for room in rooms:
+        if room.place is Place.THREAD:
+            parent = room.ref.parent_conversation_id
+            threads[parent if parent in parents else None].append(room)
+    families: list[tuple[Room | None, list[Room]]] = [
+        (room, threads[where]) for where, room in parents.items()
+    ]
+    return [*families, (None, threads[None])] if threads[None] else families

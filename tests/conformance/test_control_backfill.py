@@ -1,0 +1,557 @@
+"""What was said while nobody listened comes in as if somebody had: once, in order, within the limits."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from openab.control import history_reader
+from openab.control.backfill import Backfill
+from openab.control.intake import Intake
+from openab.domain.delivery import Purpose
+from openab.domain.errors import Rejected, Transient
+from openab.domain.gates import Disposition, GatePolicy
+from openab.domain.ids import PlatformId
+from openab.domain.message import AuthorKind, InboundMessage, Place
+from openab.ports.channel import ChannelRejected, Refusal
+from openab.ports.history import Room
+from openab.ports.signals import Signals
+from openab.ports.tasks import end, spawn
+from openab.storage import accounts, conversations, deliveries, inbox, schema, turns
+from openab.storage.deliveries import Delivery
+from openab.storage.engine import Database
+from tests.builders import (
+    ACCOUNT,
+    CHANNEL,
+    HOME,
+    a_delivery,
+    a_message,
+    a_reaction,
+    a_ref,
+    an_author,
+    some_settings,
+)
+from tests.fakes.history import START, StoredHistory
+
+THREAD, OTHER, DIRECT = PlatformId("500"), PlatformId("501"), PlatformId("600")
+LONG = timedelta(days=365 * 100)
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history_reader, "RETRIES", (0.01,))
+
+
+def a_room(newest: int = 1, *, has_threads: bool = False) -> Room:
+    newest_id = PlatformId(str(newest))
+    return Room(a_ref(), Place.CHANNEL, newest_id, has_threads=has_threads)
+
+
+def a_thread_room(thread: str = THREAD, newest: int = 1) -> Room:
+    return Room(a_ref(thread, HOME), Place.THREAD, PlatformId(str(newest)))
+
+
+def said(
+    number: int, place: str = THREAD, text: str = "<@900> go", **changes: object
+) -> InboundMessage:
+    """A mention in a thread, or in the channel."""
+    is_thread = place != HOME
+    message = a_message(
+        text,
+        message_id=str(number),
+        ref=a_ref(place, HOME) if is_thread else a_ref(),
+        place=Place.THREAD if is_thread else Place.CHANNEL,
+    )
+    return replace(message, **changes)  # type: ignore[arg-type]
+
+
+class Life:
+    """One life of a broker's intake and backfill; nobody runs what it accepts."""
+
+    def __init__(
+        self, database: Database, history: StoredHistory, patience: float = 60.0, **changes: Any
+    ) -> None:
+        self.database, self.history, self.signals = database, history, Signals()
+        settings = some_settings(**{"backfill": LONG, **changes})
+        self.woken: list[str] = []
+        self.intake = Intake(database, settings, self.woken.append, lambda _ref: None, self.signals)
+        self.counted: list[str] = []
+        self.backfill = Backfill(
+            database, settings, self.intake, history, self.woken.append,
+            patience_seconds=patience, count=self._count,
+        )  # fmt: skip
+
+    def _count(self, result: str) -> None:
+        self.counted.append(result)
+        self.signals.tell(result)
+
+    @asynccontextmanager
+    async def lived(self) -> AsyncIterator["Life"]:
+        async with self.database.transaction() as tx:
+            await accounts.ensure(tx, CHANNEL, ACCOUNT, "bot", self.history.newest())
+        tasks = [spawn("intake", self.intake.run()), spawn("backfill", self.backfill.run())]
+        try:
+            yield self
+        finally:
+            for task in reversed(tasks):
+                await end(task)
+
+    async def finished(self, times: int = 1) -> None:
+        await self.signals.wait("finished", times=times, seconds=30)
+
+    async def drained(self) -> None:
+        assert await self.intake.drained(30)
+
+    async def mark(self) -> str:
+        async with self.database.read() as tx:
+            found = await tx.execute(sa.select(schema.accounts.c.intake_mark))
+        return str(found.scalar_one())
+
+    async def reason(self, number: int) -> str | None:
+        async with self.database.read() as tx:
+            found = await inbox.get(tx, ACCOUNT, "message", str(number))
+        return found.reason if found else None
+
+    async def reasons(self) -> list[str]:
+        """Of all messages, in the order of their ids."""
+        async with self.database.read() as tx:
+            query = sa.select(schema.inbox.c.reason).order_by(
+                sa.func.length(schema.inbox.c.event_key), schema.inbox.c.event_key
+            )
+            return list((await tx.execute(query)).scalars())
+
+    async def asked(self, place: str = THREAD) -> list[str]:
+        """The messages that wait as turns in a conversation, in the order in which they will run."""
+        async with self.database.read() as tx:
+            where = await conversations.find(tx, a_ref(place))
+            found = await turns.open_of(tx, where.id) if where else []
+        return [turn.trigger.message_id for turn in found]
+
+    async def notices(self, place: str = THREAD) -> list[Delivery]:
+        async with self.database.read() as tx:
+            where = await conversations.find(tx, a_ref(place))
+            rows = await deliveries.open_of(tx, where.id) if where else []
+        return [row for row in rows if row.purpose is Purpose.NOTICE]
+
+
+async def heard_up_to(database: Database, mark: int) -> None:
+    """A former life has heard everything up to this message."""
+    async with database.transaction() as tx:
+        await accounts.ensure(tx, CHANNEL, ACCOUNT, "bot", PlatformId("1"))
+        await accounts.move_mark(tx, CHANNEL, ACCOUNT, PlatformId(str(mark)))
+
+
+@pytest.fixture
+async def heard(database: Database) -> Database:
+    await heard_up_to(database, 1000)
+    return database
+
+
+def a_past(*messages: InboundMessage, page_size: int = 10) -> StoredHistory:
+    """A channel with its threads, of one server."""
+    history = StoredHistory(page_size)
+    for message in messages:
+        history.said[message.conversation.conversation_id].append(message)
+    rooms = {HOME: a_room(newest=0)}
+    for message in messages:
+        where, newest = message.conversation.conversation_id, int(message.message_id)
+        rooms[where] = a_room(newest=newest) if where == HOME else a_thread_room(where, newest)
+    history.servers = [list(rooms.values())]
+    return history
+
+
+def from_history(*messages: InboundMessage) -> list[InboundMessage]:
+    return [replace(message, from_history=True) for message in messages]
+
+
+class TestWhatWasMissed:
+    async def test_is_answered_in_order_in_channels_and_threads(self, heard: Database) -> None:
+        missed = [*(said(1000 + n) for n in (5, 1, 3)), said(1002, HOME), said(1004, HOME, "hi")]
+        missed[-1] = replace(missed[-1], mentioned_users=frozenset())
+        async with Life(heard, a_past(*from_history(*missed), page_size=2)).lived() as life:
+            life.backfill.connected()
+            await life.finished()
+            assert await life.asked() == ["1001", "1003", "1005"]
+            assert await life.asked("1002") == ["1002"]
+            assert await life.reason(1001) == "caught_up"
+            assert await life.reason(1004) == "not_mentioned"
+            assert await life.mark() == "1005"
+            assert not life.backfill.is_unfinished
+            assert not await life.notices()
+
+    async def test_a_little_before_the_mark_is_looked_at_again(self, heard: Database) -> None:
+        """Events may have been told out of order just before the end."""
+        past = a_past(*from_history(said(800), said(950), said(1001)))
+        async with Life(heard, past).lived() as life:
+            life.backfill.connected()
+            await life.finished()
+            assert await life.asked() == ["950", "1001"]
+
+    async def test_nothing_is_read_where_nothing_is_new(self, heard: Database) -> None:
+        past = a_past(*from_history(said(700)))
+        async with Life(heard, past).lived() as life:
+            life.backfill.connected()
+            await life.finished()
+        assert not past.reads
+
+    async def test_only_where_we_listen(self, heard: Database) -> None:
+        policy = GatePolicy(ACCOUNT, allowed_channels=frozenset({"78"}))
+        past = a_past(*from_history(said(1001), said(1002, HOME)))
+        async with Life(heard, past, policy=lambda: policy).lived() as life:
+            life.backfill.connected()
+            await life.finished()
+        assert not past.reads
+
+    async def test_direct_conversations_are_read_if_they_are_known_and_allowed(
+        self, heard: Database
+    ) -> None:
+        async with heard.transaction() as tx:
+            await conversations.ensure(tx, a_ref(DIRECT), Place.DM)
+        past = StoredHistory()
+        direct = said(1001, conversation=a_ref(DIRECT), place=Place.DM, from_history=True)
+        past.said[DIRECT] = [direct]
+        async with Life(heard, past).lived() as life:
+            life.backfill.connected()
+            await life.finished()
+            assert not past.reads
+        policy = GatePolicy(ACCOUNT, allow_dm=True)
+        async with Life(heard, past, policy=lambda: policy).lived() as life:
+            life.backfill.connected()
+            await life.finished()
+            assert await life.asked(DIRECT) == ["1001"]
+
+    async def test_archived_threads_are_found_by_their_parent(self, heard: Database) -> None:
+        past = a_past()
+        past.servers = [[a_room(newest=0, has_threads=True), a_thread_room(OTHER, 1)]]
+        past.archives[HOME] = [a_thread_room(THREAD, 1001), a_thread_room("502", 5)]
+        past.said[THREAD] = from_history(said(1001))
+        listing = past.close(f"archive of {HOME}")
+        async with Life(heard, past).lived() as life:
+            life.backfill.connected()
+            await past.is_asked(f"archive of {HOME}")
+            # It was archived, so nobody knows yet what is missing before this.
+            life.backfill.put(said(1002))
+            life.backfill.put(said(1003, OTHER))
+            await life.drained()
+            assert (await life.asked(), await life.asked(OTHER)) == ([], ["1003"])
+            listing.set()
+            await life.finished()
+            assert await life.asked() == ["1001", "1002"]
+            assert past.reads["502"] == 0
+
+    async def test_of_a_server_that_is_told_later_is_not_forgotten(self, heard: Database) -> None:
+        past = a_past(*from_history(said(1001)))
+        past.servers = [[], *past.servers]
+        past.all_told.clear()
+        async with Life(heard, past).lived() as life:
+            life.backfill.connected()
+            life.backfill.put(said(1003, OTHER))
+            await life.signals.wait("intake_committed", seconds=30)
+            assert (await life.mark(), life.backfill.is_unfinished) == ("1000", True)
+            past.all_told.set()
+            await life.finished()
+            assert (await life.asked(), await life.mark()) == (["1001"], "1003")
+
+    async def test_a_bots_silent_or_edited_message_is_never_input(self, heard: Database) -> None:
+        bot = an_author("50", AuthorKind.BOT)
+        policy = GatePolicy(ACCOUNT, trusted_bots=frozenset({"50"}))
+        missed = [
+            said(1001, author=bot, silent=True),
+            said(1002, author=bot, edited=True),
+            said(1003, author=bot),
+            said(1004, edited=True),
+        ]
+        past = a_past(*from_history(*missed))
+        async with Life(heard, past, policy=lambda: policy).lived() as life:
+            life.backfill.connected()
+            await life.finished()
+            assert await life.asked() == ["1003", "1004"]
+            assert await life.reason(1001) == await life.reason(1002) == "presentation_history"
+
+
+class TestLiveEvents:
+    async def test_wait_for_their_place_and_no_other(self, heard: Database) -> None:
+        past = a_past(*from_history(said(1001)))
+        gate = past.close(THREAD)
+        async with Life(heard, past).lived() as life:
+            life.backfill.connected()
+            await past.is_asked(THREAD)
+            life.backfill.put(said(1002))
+            life.backfill.put(said(1003, OTHER))
+            life.backfill.put(said(1004, HOME))
+            await life.drained()
+            assert (await life.asked(), await life.asked(OTHER)) == ([], ["1003"])
+            assert await life.asked("1004") == ["1004"]
+            # What was heard meanwhile does not move the mark past what was not read.
+            assert await life.mark() == "1000"
+            gate.set()
+            await life.finished()
+            await life.drained()
+            assert await life.asked() == ["1001", "1002"]
+            assert await life.mark() == "1004"
+
+    async def test_of_a_thread_wait_for_the_channel_that_it_may_come_from(
+        self, heard: Database
+    ) -> None:
+        """The thread was opened on a message that is not read yet, and has its id."""
+        opening = said(1001, HOME)
+        past = a_past(*from_history(opening))
+        gate = past.close(HOME)
+        async with Life(heard, past).lived() as life:
+            life.backfill.connected()
+            await past.is_asked(HOME)
+            life.backfill.put(said(1002, "1001", "and this", mentioned_users=frozenset()))
+            await life.drained()
+            gate.set()
+            await life.finished()
+            await life.drained()
+            assert await life.asked("1001") == ["1001", "1002"]
+
+    async def test_go_on_after_a_while_but_the_mark_does_not(self, heard: Database) -> None:
+        past = a_past(*from_history(said(1001)))
+        gate = past.close(THREAD)
+        async with Life(heard, past, patience=0.01).lived() as life:
+            life.backfill.connected()
+            life.backfill.put(said(1002))
+            await life.signals.wait("intake_committed", seconds=30)
+            assert (await life.asked(), await life.mark()) == (["1002"], "1000")
+            gate.set()
+            await life.finished()
+            # As far as it does not run yet, what was said first is answered first.
+            assert (await life.asked(), await life.mark()) == (["1001", "1002"], "1002")
+
+    @pytest.mark.parametrize("is_live_first", [True, False])
+    async def test_and_history_tell_the_same_once(
+        self, heard: Database, *, is_live_first: bool
+    ) -> None:
+        past = a_past(*from_history(said(1001), said(1002)))
+        async with Life(heard, past).lived() as life:
+            if is_live_first:
+                life.backfill.put(said(1001))
+                await life.drained()
+            life.backfill.connected()
+            life.backfill.put(said(1001))
+            await life.finished()
+            life.backfill.put(said(1001))
+            await life.drained()
+            assert await life.asked() == ["1001", "1002"]
+            expected = "accepted" if is_live_first else "caught_up"
+            assert await life.reason(1001) == expected
+
+    async def test_that_are_an_echo_are_evidence_though_history_told_them_first(
+        self, heard: Database
+    ) -> None:
+        async with heard.transaction() as tx:
+            where = await conversations.ensure(tx, a_ref(THREAD, HOME), Place.THREAD)
+            owed = await deliveries.get(tx, await a_delivery(tx, where))
+            assert owed is not None
+        own = said(1001, text="hello", author=an_author(ACCOUNT, AuthorKind.SELF))
+        async with Life(heard, a_past(*from_history(own))).lived() as life:
+            life.backfill.connected()
+            await life.finished()
+            life.backfill.put(replace(own, nonce=owed.nonce))
+            await life.drained()
+            async with heard.read() as tx:
+                row = await deliveries.get(tx, owed.id)
+        assert row is not None
+        assert row.platform_id == "1001"
+
+
+class TestAPlaceThatCannotBeRead:
+    async def test_holds_nobody_up_and_is_told(self, heard: Database) -> None:
+        past = a_past(*from_history(said(1001), said(1002, OTHER)))
+        past.errors[THREAD] = [ChannelRejected(Refusal.FORBIDDEN, "no access", 50001)]
+        async with Life(heard, past).lived() as life:
+            life.backfill.connected()
+            life.backfill.put(said(1003))
+            await life.finished()
+            assert (await life.asked(), await life.asked(OTHER)) == (["1003"], ["1002"])
+            assert await life.mark() == "1003"
+
+    @pytest.mark.parametrize(
+        "error",
+        [Transient("away", 0.0), ChannelRejected(Refusal.UNAUTHORIZED, "no", 0)],
+    )
+    async def test_now_is_read_later_and_the_mark_waits(
+        self, heard: Database, error: Transient | Rejected
+    ) -> None:
+        opening, inside = said(1001, HOME), said(1002)
+        past = a_past(*from_history(opening, inside))
+        past.errors[HOME] = [error, error]
+        gate = past.close(HOME)
+        async with Life(heard, past).lived() as life:
+            life.backfill.connected()
+            gate.set()
+            await past.is_asked(HOME, 3)
+            await life.finished()
+            # Its threads do not wait for more than the first try.
+            assert (await life.asked(), await life.asked("1001")) == (["1002"], ["1001"])
+            assert past.reads[HOME] == 3
+
+    async def test_does_not_keep_the_others_waiting(self, heard: Database) -> None:
+        past = a_past(*from_history(said(1001, HOME), said(1002)))
+        past.errors[HOME] = [Transient("away", 3600.0)]
+        async with Life(heard, past).lived() as life:
+            life.backfill.connected()
+            await past.is_asked(THREAD)
+            await life.signals.wait("intake_committed", seconds=30)
+            assert (await life.asked(), await life.mark()) == (["1002"], "1000")
+            assert life.backfill.is_unfinished
+
+
+class TestTheLimits:
+    async def test_fifty_are_answered_and_one_notice_names_the_rest(self, heard: Database) -> None:
+        past = a_past(*from_history(*(said(1001 + n) for n in range(60))))
+        async with Life(heard, past).lived() as life:
+            life.backfill.connected()
+            await life.finished()
+            assert await life.asked() == [str(1001 + n) for n in range(50)]
+            assert await life.reasons() == ["caught_up"] * 50 + ["too_many"] * 10
+            (notice,) = await life.notices()
+            assert "10 messages were sent here since" in notice.body.content
+            since = int((START + timedelta(seconds=1051)).timestamp())
+            assert f"<t:{since}:f>" in notice.body.content
+            assert notice.body.silent
+
+    async def test_first_mentions_in_a_channel_count_together(self, heard: Database) -> None:
+        past = a_past(*from_history(*(said(1001 + n, HOME) for n in range(52))))
+        async with Life(heard, past).lived() as life:
+            life.backfill.connected()
+            await life.finished()
+            assert (await life.reasons()).count("caught_up") == 50
+            (notice,) = await life.notices(HOME)
+            assert "2 messages were sent" in notice.body.content
+
+    async def test_old_ones_are_named_where_they_would_have_been_answered(
+        self, heard: Database
+    ) -> None:
+        talk = replace(said(1001, OTHER, "just talk"), mentioned_users=frozenset())
+        old = [said(1001), said(1002, text="!cancel"), talk]
+        old[0], old[1] = replace(old[0], message_id=PlatformId("1003")), old[1]
+        past = a_past(*from_history(*old))
+        async with Life(heard, past, backfill=timedelta(minutes=60)).lived() as life:
+            life.backfill.connected()
+            await life.finished()
+            assert await life.reason(1003) == await life.reason(1002) == "too_old"
+            assert await life.reason(1001) == "not_involved"
+            assert not await life.asked()
+            (notice,) = await life.notices()
+            assert "2 messages were" in notice.body.content
+            assert not await life.notices(OTHER)
+
+    async def test_what_was_taken_in_long_before_does_not_count(self, heard: Database) -> None:
+        first = [said(1001 + n) for n in range(50)]
+        past = a_past(*from_history(*first))
+        async with Life(heard, past).lived() as life:
+            life.backfill.connected()
+            await life.finished()
+        again = a_past(*from_history(*first, *(said(1100 + n) for n in range(10))))
+        async with Life(heard, again).lived() as life:
+            life.backfill.connected()
+            await life.finished()
+            assert await life.reasons() == ["caught_up"] * 60
+            assert not await life.notices()
+
+    async def test_zero_reads_nothing_now_or_later(self, heard: Database) -> None:
+        past = a_past(*from_history(said(1001)))
+        past.now = PlatformId("2000")
+        async with Life(heard, past, backfill=timedelta(0)).lived() as life:
+            life.backfill.connected()
+            life.backfill.put(said(1002))
+            await life.drained()
+            assert (await life.asked(), await life.mark()) == (["1002"], "2000")
+        assert not past.reads
+
+    async def test_an_account_that_never_listened_begins_now(self, database: Database) -> None:
+        past = a_past(*from_history(said(4990), said(5001)))
+        async with Life(database, past).lived() as life:
+            life.backfill.connected()
+            await life.finished()
+            assert await life.asked() == ["5001"]
+        # Also when it is started again at once.
+        async with Life(database, past).lived() as life:
+            life.backfill.connected()
+            await life.finished()
+            assert await life.asked() == ["5001"]
+
+
+class TestAnEndInTheMiddle:
+    async def test_starts_over_from_the_old_mark(self, heard: Database) -> None:
+        messages = from_history(*(said(1001 + n) for n in range(60)), said(1001, OTHER))
+        messages[-1] = replace(messages[-1], message_id=PlatformId("1100"))
+        past = a_past(*messages, page_size=55)
+        past.close(OTHER)
+        async with Life(heard, past).lived() as life:
+            life.backfill.connected()
+            # The second page is asked for when the first is committed.
+            await past.is_asked(THREAD, 2)
+            await past.is_asked(OTHER)
+            life.backfill.put(said(1101, OTHER))
+        assert await life.mark() == "1000"
+        assert len(await life.reasons()) >= 55
+        assert await life.reason(1101) is None
+        again = a_past(*messages)
+        async with Life(heard, again).lived() as life:
+            life.backfill.connected()
+            await life.finished()
+            assert await life.asked() == [str(1001 + n) for n in range(50)]
+            notices = await life.notices()
+            told = sum(int(row.body.content.split("away. ")[1].split()[0]) for row in notices)
+            assert (len(notices), told) == (1, 10)
+            assert await life.mark() == "1100"
+        # And once more: everything is told.
+        async with Life(heard, again).lived() as life:
+            life.backfill.connected()
+            await life.finished()
+            assert len(await life.notices()) == 1
+
+    async def test_and_another_connection_reads_all_of_it(self, heard: Database) -> None:
+        past = a_past(*from_history(said(1001)))
+        gate = past.close(THREAD)
+        async with Life(heard, past).lived() as life:
+            life.backfill.connected()
+            await past.is_asked(THREAD)
+            life.backfill.put(said(1003))
+            past.said[THREAD] += from_history(said(1002))
+            life.backfill.connected()
+            await past.is_asked(THREAD, 2)
+            gate.set()
+            await life.finished()
+            await life.drained()
+            assert await life.asked() == ["1001", "1002", "1003"]
+            assert life.counted == ["started", "interrupted", "started", "finished"]
+            assert await life.mark() == "1003"
+
+    async def test_lets_reactions_in_since_nobody_tells_them_again(self, heard: Database) -> None:
+        past = a_past(*from_history(said(1001)))
+        past.close(THREAD)
+        life = Life(heard, past, reaction_mapping={"👍": "do it"})
+        async with life.lived():
+            life.backfill.connected()
+            await past.is_asked(THREAD)
+            reaction = a_reaction(message_id="1000")
+            life.backfill.put(reaction)
+            life.backfill.put(said(1002))
+            life.backfill._held.end()
+            await life.drained()
+            assert await life.reason(1002) is None
+            async with heard.read() as tx:
+                found = await inbox.get(tx, ACCOUNT, "reaction", reaction.key)
+        assert found is not None
+        assert found.disposition is not Disposition.ECHO
+
+    async def test_an_event_that_could_not_be_taken_keeps_the_mark_before_it(
+        self, heard: Database
+    ) -> None:
+        async with Life(heard, a_past(*from_history(said(1001)))).lived() as life:
+            life.backfill.connected()
+            life.backfill.missed()
+            await life.finished()
+            assert (await life.mark(), life.backfill.is_unfinished) == ("1000", True)
+            life.backfill.connected()
+            await life.finished(times=2)
+            assert (await life.mark(), life.backfill.is_unfinished) == ("1001", False)
