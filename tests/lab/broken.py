@@ -1,0 +1,55 @@
+"""One promise of the broker broken on purpose: the laboratory must notice."""
+
+import itertools
+import secrets
+from dataclasses import replace
+from typing import Any
+
+import sqlalchemy as sa
+
+from openab.channels.discord import bodies
+from openab.storage import conversations, inbox
+from openab.storage.schema import conversations as rows
+
+
+def break_promise(name: str) -> None:
+    """Break the promise of this name in this process; an empty one keeps them all."""
+    if name:
+        _BREAKS[name]()
+
+
+def _nonce() -> None:
+    """A repeated create carries another nonce."""
+    setattr(bodies, "_checked", lambda _nonce: secrets.token_hex(12))  # noqa: B010
+
+
+def _epoch() -> None:
+    """An owner that has lost its lease writes on, as if nobody else had come."""
+
+    async def lock(tx: Any, ownership: Any) -> Any:
+        where = sa.select(rows).where(rows.c.id == ownership.conversation).with_for_update()
+        return conversations._conversation((await tx.execute(where)).one())
+
+    async def locked_of(_tx: Any, ownerships: Any) -> set[Any]:
+        return {ownership.conversation for ownership in ownerships}
+
+    setattr(conversations, "lock", lock)  # noqa: B010
+    setattr(conversations, "locked_of", locked_of)  # noqa: B010
+
+
+def _inbox() -> None:
+    """An event that comes again is taken for another one."""
+    numbers, add = itertools.count(), inbox.add
+
+    async def unknown(*_: Any) -> bool:
+        return False
+
+    async def anew(tx: Any, entry: Any) -> bool:
+        return await add(tx, replace(entry, event_key=f"{entry.event_key}+{next(numbers)}"))
+
+    setattr(inbox, "is_known", unknown)  # noqa: B010
+    setattr(inbox, "add", anew)  # noqa: B010
+
+
+_BREAKS = {"nonce": _nonce, "epoch": _epoch, "inbox": _inbox}
+BROKEN = tuple(_BREAKS)

@@ -1,0 +1,74 @@
+"""Reads the rows that are judged, from outside: the broker's own code is not asked."""
+
+import asyncio
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+
+from tests.lab.observation import TurnSeen, turn_of
+
+_TURNS = (
+    "SELECT t.id, c.conversation_id AS place, t.order_key, t.seq, t.state, t.outcome, t.attempt,"
+    " t.raw, t.batch, t.trigger_message_id, t.started_at, t.answered_at"
+    " FROM turns t JOIN conversations c ON c.id = t.conversation"
+)
+_STATES = "SELECT state, batch FROM turns"
+_OWED = "SELECT count(*) AS owed FROM deliveries WHERE state IN ('pending', 'sending', 'unknown')"
+_RUNNING = "SELECT id, attempt, incarnation, state FROM turns WHERE outcome IS NULL"
+
+
+class Rows:
+    """The database of one laboratory: a file, or the address of a PostgreSQL database."""
+
+    def __init__(self, database: Path | str) -> None:
+        self._database = database
+
+    async def turns(self) -> list[TurnSeen]:
+        """Every turn."""
+        return [turn_of(row) for row in await self._read(_TURNS)]
+
+    async def ends(self) -> dict[str, str]:
+        """Message id → the state of the turn that it is in."""
+        return {
+            str(one["record"]["message_id"]): str(row["state"])
+            for row in await self._read(_STATES)
+            for one in json.loads(row["batch"])
+        }
+
+    async def running(self) -> dict[str, tuple[int, str]]:
+        """The turns that run: id → attempt and the host's incarnation."""
+        return {
+            row["id"]: (row["attempt"], str(row["incarnation"]))
+            for row in await self._read(_RUNNING)
+            if row["state"] == "running"
+        }
+
+    async def owed(self) -> int:
+        """How many deliveries are open."""
+        return int((await self._read(_OWED))[0]["owed"])
+
+    async def _read(self, statement: str) -> list[dict[str, Any]]:
+        if isinstance(self._database, Path):
+            return await asyncio.to_thread(_read_file, self._database, statement)
+        connection = await asyncpg.connect(self._database)
+        try:
+            return [dict(row) for row in await connection.fetch(statement)]
+        finally:
+            await connection.close()
+
+
+def _read_file(file: Path, statement: str) -> list[dict[str, Any]]:
+    if not file.exists():
+        return []
+    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True, timeout=30)) as opened:
+        opened.row_factory = sqlite3.Row
+        try:
+            return [dict(row) for row in opened.execute(statement)]
+        except sqlite3.OperationalError as error:
+            if "no such table" in str(error):
+                return []
+            raise

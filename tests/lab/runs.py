@@ -1,0 +1,213 @@
+"""Whole runs of the laboratory: every point once, or so many strikes by chance; judged at the end."""
+
+import asyncio
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from openab.ports.tasks import end, spawn
+from tests.lab.brood import Life, Order
+from tests.lab.laboratory import Laboratory, NoPlace
+from tests.lab.stories import STORIES, Story
+from tests.lab.tripwire import ANY, KINDS, NEW
+
+#: A life in which nothing strikes for so long is taken to pass the point no more.
+_PATIENCE_SECONDS = 8.0
+#: What is given to come to rest after the last start.
+_SETTLE_SECONDS = 90.0
+_WEIGHTS = (14, 2, 2, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Stroke:
+    """What was done to a process, where."""
+
+    number: int
+    point: str
+    kind: str
+
+    def __str__(self) -> str:
+        return f"round {self.number}: {self.kind} at {self.point}"
+
+
+@dataclass(eq=False)
+class Report:
+    """What a run came to."""
+
+    seed: int = 0
+    strokes: list[Stroke] = field(default_factory=list)
+    passed: Counter[str] = field(default_factory=Counter)
+    violations: list[str] = field(default_factory=list)
+    picture: str = ""
+    #: Seconds from a start until no turn is left that only the dead process ran.
+    recoveries: list[float] = field(default_factory=list)
+    seconds: float = 0.0
+    #: Told of each stroke.
+    watch: Callable[[str], None] = lambda _told: None
+
+    def note(self, point: str, kind: str) -> None:
+        """A process was struck."""
+        self.strokes.append(Stroke(len(self.strokes) + 1, point, kind))
+        self.watch(str(self.strokes[-1]))
+
+    @property
+    def hits(self) -> Counter[str]:
+        """How often each point was struck."""
+        return Counter(stroke.point for stroke in self.strokes)
+
+    def told(self) -> str:
+        """All that somebody needs to do it again, and to see what went wrong."""
+        last = [str(stroke) for stroke in self.strokes[-12:]]
+        return "\n".join([f"seed {self.seed}", *last, *self.violations, self.picture])
+
+
+class Strokes:
+    """Starts a broker again and again, each time with an order, and notes where it struck."""
+
+    def __init__(self, lab: Laboratory, report: Report) -> None:
+        self._lab, self._report = lab, report
+
+    async def strike(
+        self, order: Order, life: Life | None, idle: Callable[[], bool]
+    ) -> Life | None:
+        """Wait until the order strikes (or `idle` says it will not); the life that goes on, if one does."""
+        lab = self._lab
+        before = await lab.rows.running() if life is None else {}
+        if life is None:
+            life = await lab.begin(order)
+        else:
+            life.order(order)
+        known = len(life.struck)
+        recovering = spawn("recovering", self._recover(life, before))
+        try:
+            await _until(lambda: life.ended.is_set() or len(life.struck) > known or idle())
+        finally:
+            await end(recovering)
+        for point in life.struck[known:]:
+            self._report.note(point, order.kind)
+        return await self._after(life)
+
+    async def _after(self, life: Life) -> Life | None:
+        if life.struck and life.exit_code is None:
+            # One that was killed has its end on the way.
+            await life.until(lambda: False, 0.05)
+        if not life.ended.is_set():
+            return life
+        await self._lab.gone(life)
+        self._report.passed.update(life.passed)
+        if life.exit_code != -signal.SIGKILL:
+            self._report.violations.append(f"a broker ended by itself: {life.exit_code}")
+        return None
+
+    async def _recover(self, life: Life, before: dict[str, tuple[int, str]]) -> None:
+        while before:
+            now = await self._lab.rows.running()
+            before = {turn: how for turn, how in before.items() if now.get(turn) == how}
+            if not before:
+                self._report.recoveries.append(time.monotonic() - life.began)
+            # The rows of another process give no sign when they change.
+            await asyncio.sleep(0.1)
+
+    async def last(self, life: Life | None) -> Life:
+        """The life in which everything comes to rest."""
+        life = life or await self._lab.begin()
+        life.order(Order("nowhere"))
+        return life
+
+    async def close(self, life: Life) -> None:
+        """Stop in order."""
+        life.send(signal.SIGTERM)
+        await life.ended.wait()
+        self._report.passed.update(life.passed)
+        if life.exit_code:
+            self._report.violations.append(f"an orderly stop ended with {life.exit_code}")
+
+
+async def _until(fits: Callable[[], bool]) -> None:
+    while not fits():  # noqa: ASYNC110 - processes and people have no sign in common
+        await asyncio.sleep(0.02)
+
+
+async def every_point(lab: Laboratory, report: Report, stories: Sequence[Story] = ()) -> Report:
+    """Each life is killed at the first point at which none was killed before, until there is none."""
+    strokes = Strokes(lab, report)
+    began = time.monotonic()
+    life: Life | None = None
+    while True:
+        known = len(report.strokes)
+        people = spawn("people", _all(lab, list(stories or STORIES.values()), 3))
+        while not people.done():
+            life = await strokes.strike(Order(NEW), life, people.done)
+            lab.spared.write_text("\n".join(report.hits))
+        await people
+        if len(report.strokes) == known:
+            break
+    await _finish(lab, strokes, report, life)
+    report.seconds = time.monotonic() - began
+    return report
+
+
+async def _all(lab: Laboratory, stories: Sequence[Story], at_once: int) -> None:
+    """Every story once, so many at a time."""
+    left = list(stories)
+
+    async def tell() -> None:
+        while left:
+            await _told(left.pop(0), lab)
+
+    async with asyncio.TaskGroup() as group:
+        for n in range(at_once):
+            group.create_task(tell(), name=f"person {n}")
+
+
+async def by_chance(lab: Laboratory, report: Report, rounds: int, conversations: int) -> Report:
+    """So many strikes at points, passings and of kinds that the seed chooses, beside talk without end."""
+    seed, chance = report.seed, random.Random(report.seed)
+    strokes = Strokes(lab, report)
+    began = time.monotonic()
+    stopping = asyncio.Event()
+    people = [
+        spawn(f"person {n}", _talk(lab, random.Random(f"{seed} {n}"), stopping))
+        for n in range(conversations)
+    ]
+    life: Life | None = None
+    for _ in range(rounds):
+        order, until = _order(chance, report), time.monotonic() + _PATIENCE_SECONDS
+        life = await strokes.strike(order, life, lambda: time.monotonic() > until)  # noqa: B023
+    stopping.set()
+    life = await strokes.last(life)
+    await asyncio.wait(people)
+    await _finish(lab, strokes, report, life)
+    report.seconds = time.monotonic() - began
+    return report
+
+
+def _order(chance: random.Random, report: Report) -> Order:
+    kind = chance.choices(KINDS, _WEIGHTS)[0]
+    seen = sorted(report.passed)
+    if seen and chance.random() < 0.5:
+        return Order(chance.choice(seen), chance.randint(1, 3), kind)
+    return Order(ANY, chance.randint(1, 150), kind)
+
+
+async def _talk(lab: Laboratory, chance: random.Random, stopping: asyncio.Event) -> None:
+    while not stopping.is_set():
+        await _told(chance.choice(list(STORIES.values())), lab)
+
+
+async def _told(story: Story, lab: Laboratory) -> None:
+    # What was lost is found by the judges.
+    with suppress(NoPlace):
+        await story(lab)
+
+
+async def _finish(lab: Laboratory, strokes: Strokes, report: Report, life: Life | None) -> None:
+    life = await strokes.last(life)
+    report.violations += await lab.settled(_SETTLE_SECONDS)
+    if report.violations:
+        report.picture = lab.picture()
+    await strokes.close(life)

@@ -1,0 +1,220 @@
+"""Each invariant finds a made-up observation that violates it, and lets an orderly one pass."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.lab.invariants import INVARIANTS, judge
+from tests.lab.observation import (
+    MessageSeen,
+    Observation,
+    PromptSeen,
+    Said,
+    TurnSeen,
+    pieces,
+    prompts_in,
+)
+
+_RAW = "m1.1 m1.2 <@7> m1.3 "
+_SHOWN = "m1.1 m1.2 <\u200b@7> m1.3"
+_CUT = "⚠️ Interrupted by a restart."
+
+
+def _turn(number: int = 1, **changed: Any) -> TurnSeen:
+    made = TurnSeen(
+        id=f"t{number}",
+        conversation="100",
+        order=(number, number),
+        state="done",
+        outcome="completed",
+        attempt=1,
+        raw=_RAW.replace("m1", f"m{number}"),
+        messages=(str(100 + number),),
+        tags=(f"m{number}",),
+        trigger=str(100 + number),
+        started_at=10.0 * number,
+        answered_at=10.0 * number + 5,
+    )
+    return replace(made, **changed)
+
+
+def _prompt(number: int = 1, **changed: Any) -> PromptSeen:
+    made = PromptSeen(
+        session="s",
+        pid=1,
+        at=10.0 * number + 1,
+        until=10.0 * number + 4,
+        tags=(f"m{number}",),
+        text=_RAW.replace("m1", f"m{number}"),
+        end="end_turn",
+    )
+    return replace(made, **changed)
+
+
+def _message(number: int = 1, content: str = "", **changed: Any) -> MessageSeen:
+    shown = content or _SHOWN.replace("m1", f"m{number}")
+    return replace(MessageSeen(str(200 + number), "100", shown), **changed)
+
+
+def _observation(**changed: Any) -> Observation:
+    made = Observation(
+        said=(Said("101", "m1", "100"), Said("102", "m2", "100")),
+        turns=(_turn(1), _turn(2)),
+        prompts=(_prompt(1), _prompt(2)),
+        messages=(_message(1), _message(2)),
+        reactions={"101": ("🆗",), "102": ("🆗",)},
+    )
+    return replace(made, **changed)
+
+
+def _recovered(**changed: Any) -> Observation:
+    """A turn whose first agent died after two words, and that was asked once more."""
+    turn = _turn(1, attempt=2, raw="m1.1 m1.2 " + _RAW)
+    first = _prompt(1, text="m1.1 m1.2 <@7> m", end=None, until=12.0)
+    made = Observation(
+        said=(Said("101", "m1", "100"),),
+        turns=(turn,),
+        prompts=(first, _prompt(1, at=13.0)),
+        messages=(_message(1, f"<@7>\nm1.1 m1.2 \n🔄 went on after a restart\n{_SHOWN}"),),
+        reactions={"101": ("🆗",)},
+        deaths=(12.5,),
+    )
+    return replace(made, **changed)
+
+
+def _cut_off(**changed: Any) -> Observation:
+    """A turn whose agent died after two words, and that nobody went on with."""
+    turn = _turn(1, state="interrupted", outcome="interrupted", raw="m1.1 m1.2 ")
+    made = Observation(
+        said=(Said("101", "m1", "100"),),
+        turns=(turn,),
+        prompts=(_prompt(1, end=None),),
+        messages=(_message(1, f"{_CUT}\n\nm1.1 m1.2"),),
+        reactions={"101": ("😱",)},
+        deaths=(14.5,),
+    )
+    return replace(made, **changed)
+
+
+@pytest.mark.parametrize("orderly", [_observation, _recovered, _cut_off])
+def test_an_orderly_run_passes(orderly: Callable[[], Observation]) -> None:
+    assert judge(orderly()) == []
+
+
+_MADE_UP: dict[str, list[Observation]] = {
+    "one_turn_for_each_message": [
+        _observation(said=(*_observation().said, Said("103", "m3", "100"))),
+        _observation(turns=(_turn(1), _turn(2, messages=("102", "101")))),
+        _observation(turns=(_turn(1), _turn(2, messages=("102", "999")))),
+    ],
+    "every_turn_ends": [_observation(turns=(_turn(1), _turn(2, state="answered")))],
+    "one_prompt_for_each_attempt": [
+        _observation(prompts=(_prompt(1), _prompt(2), _prompt(2, at=26.0, until=27.0))),
+        _observation(prompts=(_prompt(1),)),
+        _observation(prompts=(_prompt(1), _prompt(2, tags=("m1", "m2")))),
+        _observation(prompts=(_prompt(1), _prompt(2), _prompt(9))),
+    ],
+    "no_overlap": [_observation(prompts=(_prompt(1), _prompt(2, at=13.0)))],
+    "raw_is_what_agents_said": [
+        _observation(turns=(_turn(1), _turn(2, raw="m2.1 m2.2 "))),
+        _cut_off(turns=(_turn(1, outcome="interrupted", raw="m1.1 m1.9 "),)),
+        _recovered(turns=(_turn(1, attempt=2, raw="m1.2 " + _RAW),)),
+    ],
+    "interrupted_only_by_death": [_cut_off(deaths=()), _cut_off(deaths=(3.0, 99.0))],
+    "one_final_answer": [
+        _observation(messages=(_message(1),)),
+        _observation(messages=(_message(1), _message(2), _message(2))),
+        _observation(messages=(_message(1), _message(2), _message(1))),
+        _observation(messages=(_message(2), _message(1))),
+        _observation(messages=(_message(1), _message(2, "m2.1 m2.3"))),
+        _observation(messages=(_message(1), _message(2, f"{_CUT} " + _message(2).content))),
+        _observation(messages=(_message(1), _message(2), _message(2, "m9.1"))),
+        _observation(messages=(_message(1), _message(2), _message(2, "hello"))),
+        _cut_off(messages=(_message(1, "m1.1 m1.2"),)),
+        _cut_off(messages=()),
+        _recovered(messages=(_message(1),)),
+    ],
+    "prompts_in_order": [
+        _observation(prompts=(_prompt(1, at=30.0, until=31.0), _prompt(2))),
+    ],
+    "nothing_is_left": [
+        _observation(messages=(*_observation().messages, _message(3, "-# ⏳ 3s · writing"))),
+        _observation(messages=(*_observation().messages, _message(3, "-# x", has_buttons=True))),
+        _observation(reactions={"101": ("🆗",), "102": ("🤔", "🆗")}),
+        _observation(reactions={"101": ("🆗",), "102": ("😱",)}),
+        _observation(reactions={"101": ("🆗",)}),
+    ],
+    "no_mistake_in_the_log": [_observation(mistakes=("broker_failed",))],
+}
+
+
+@pytest.mark.parametrize("law", INVARIANTS, ids=lambda law: law.__name__)
+def test_a_violation_is_found(law: Callable[[Observation], Any]) -> None:
+    made_up = _MADE_UP[law.__name__]
+    assert [list(law(seen)) for seen in made_up if not list(law(seen))] == []
+
+
+def test_an_interrupted_turn_without_a_word_has_its_notice() -> None:
+    turn = _turn(1, state="interrupted", outcome="interrupted", raw="")
+    assert judge(_cut_off(turns=(turn,), messages=(_message(1, _CUT),))) == []
+    assert judge(_cut_off(turns=(turn,), messages=()))
+
+
+def test_a_lasting_notice_is_not_left_over() -> None:
+    notice = _message(3, "-# 🛑 Cancelled by ann before it started: the agent never saw it.")
+    assert judge(_observation(messages=(*_observation().messages, notice))) == []
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        ("abXY", ["ab", "XY"]),
+        ("XY", ["", "XY"]),
+        ("abcdXY", ["abcd", "XY"]),
+        ("abXYZ", None),
+        ("abX", None),
+        ("bXY", None),
+    ],
+)
+def test_a_raw_text_is_taken_apart_by_attempts(raw: str, expected: list[str] | None) -> None:
+    attempts = [_prompt(1, text="abcd", end=None), _prompt(1, text="XY")]
+    assert pieces(_turn(1, raw=raw), attempts) == expected
+
+
+def _line(event: str, message: object, at: float = 1.0, pid: int = 5) -> str:
+    return json.dumps({"at": at, "pid": pid, "event": event, "message": message})
+
+
+def _asked(text: str, request: int) -> dict[str, object]:
+    prompt = [{"type": "text", "text": text}]
+    params = {"sessionId": "s", "prompt": prompt}
+    return {"id": request, "method": "session/prompt", "params": params}
+
+
+def _chunk(text: str) -> dict[str, object]:
+    update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}
+    return {"method": "session/update", "params": {"sessionId": "s", "update": update}}
+
+
+def test_prompts_are_read_from_an_agents_own_log() -> None:
+    old = "Your own memory of this conversation was lost. x tag=m1; y End of the transcript."
+    seen = prompts_in(
+        [
+            _line("start", []),
+            _line("in", _asked(f"{old}\ntag=m2; please", 3), 2.0),
+            _line("out", _chunk("m2.1 "), 3.0),
+            _line("out", _chunk("m2.2"), 4.0),
+            _line("out", {"id": 3, "result": {"stopReason": "end_turn"}}, 5.0),
+            _line("out", _chunk("late"), 6.0),
+            _line("in", _asked("tag=m3; please", 4), 7.0),
+            _line("out", _chunk("m3.1"), 8.0),
+            '{"at": 9, "pi',
+        ]
+    )
+    assert [(one.tags, one.text, one.end, one.until) for one in seen] == [
+        (("m2",), "m2.1 m2.2", "end_turn", 5.0),
+        (("m3",), "m3.1", None, 8.0),
+    ]
