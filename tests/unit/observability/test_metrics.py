@@ -9,7 +9,18 @@ from prometheus_client.parser import text_string_to_metric_families
 from openab.observability.metrics import Metrics, measure_loop_lag
 from openab.ports.tasks import end, spawn
 
-WORDS = {"outcome", "kind", "result", "disposition", "reason", "state", "status", "against", "verdict"}
+WORDS = {
+    "outcome",
+    "kind",
+    "result",
+    "disposition",
+    "reason",
+    "state",
+    "status",
+    "against",
+    "verdict",
+    "table",
+}
 
 
 def declared(metrics: Metrics) -> dict[str, MetricWrapperBase]:
