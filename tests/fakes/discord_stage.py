@@ -46,6 +46,7 @@ class Listener:
         self.answer: Callable[[InboundCommand], Awaitable[str | CommandAnswer]] = self._stopped
         self.invalid: list[int] = []
         self.connections = 0
+        self.missed = 0
         self.client = DiscordClient(
             bot.token,
             discord.api_base,
@@ -53,6 +54,7 @@ class Listener:
             self._answer,
             pauses=pauses,
             on_connected=self._count,
+            on_missed=self._count_missed,
             on_invalid=self.invalid.append,
             **options,
         )
@@ -104,6 +106,9 @@ class Listener:
 
     def _count(self) -> None:
         self.connections += 1
+
+    def _count_missed(self) -> None:
+        self.missed += 1
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ from openab.simulator.discord.errors import Json
 from openab.simulator.discord.faults import Faults
 from openab.simulator.discord.happenings import MESSAGE_CONTENT
 from openab.simulator.discord.journal import Journal
-from openab.simulator.discord.records import User
+from openab.simulator.discord.records import Guild, User
 from openab.simulator.discord.world import Viewer, World, WorldEvent
 
 DISPATCH, HEARTBEAT, IDENTIFY, RESUME, RECONNECT = 0, 1, 2, 6, 7
@@ -60,6 +60,8 @@ class Gateway:
         #: How long a session can be resumed; Discord does not tell.
         self.resume_seconds = 180.0
         self.identifies: dict[str, int] = {}
+        #: Guilds with an outage: named in READY, and told only when they are back.
+        self.guilds_down: set[str] = set()
         world.subscribe(self.hear)
 
     def of_bot(self, bot_id: str, *, live: bool = True) -> list[Session]:
@@ -143,9 +145,29 @@ class Gateway:
         }
         self._number_and_tell(session, "READY", ready)
         for guild in guilds:
-            shape = shapes.guild(self._world, guild, self.viewer(session))
-            self._number_and_tell(session, "GUILD_CREATE", shape)
+            if guild.id not in self.guilds_down:
+                self._tell_guild(session, guild)
         return session
+
+    def _tell_guild(self, session: Session, guild: Guild) -> None:
+        shape = shapes.guild(self._world, guild, self.viewer(session))
+        self._number_and_tell(session, "GUILD_CREATE", shape)
+
+    def take_guild_down(self, guild: Guild) -> None:
+        """An outage: its bots are told that it is unavailable."""
+        self.guilds_down.add(guild.id)
+        for session in self._sessions_in(guild):
+            down = {"id": guild.id, "unavailable": True}
+            self._number_and_tell(session, "GUILD_DELETE", down)
+
+    def bring_guild_back(self, guild: Guild) -> None:
+        """The outage is over: it is told anew."""
+        self.guilds_down.discard(guild.id)
+        for session in self._sessions_in(guild):
+            self._tell_guild(session, guild)
+
+    def _sessions_in(self, guild: Guild) -> list[Session]:
+        return [one for one in self.sessions.values() if one.bot.id in guild.member_ids]
 
     def _forget_the_expired(self) -> None:
         for session in list(self.sessions.values()):
