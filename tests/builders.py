@@ -3,10 +3,12 @@
 import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from uuid import uuid4
 
 from openab.control.settings import ReactionSettings, Settings
 from openab.domain.delivery import DeliveryKind, Purpose
 from openab.domain.gates import GatePolicy
+from openab.domain.handoff import Envelope
 from openab.domain.ids import (
     AccountId,
     ChannelName,
@@ -25,6 +27,7 @@ from openab.storage import conversations, deliveries, sessions, turns
 from openab.storage.conversations import Conversation, Ownership
 from openab.storage.deliveries import Owed
 from openab.storage.engine import Database, Transaction
+from openab.storage.handoffs import Incoming
 from openab.storage.turns import Arrival, NewTurn
 
 CHANNEL = ChannelName("discord")
@@ -202,6 +205,28 @@ async def the_claim(
             for claim in await a_claim(database, worker, limit=1):
                 return claim
             await asyncio.sleep(0.01)
+
+
+def an_incoming(
+    event: str | None = None,
+    *,
+    source: str = "901",
+    message: str = "1000",
+    sent_at: datetime = SENT_AT,
+    life: float = 300.0,
+) -> Incoming:
+    """A hand-off that passed every static check; its id is new and its message sent long ago."""
+    envelope = Envelope(
+        source=PlatformId(source),
+        target=PlatformId(ACCOUNT),
+        event_id=event or str(uuid4()),
+        origin_channel=HOME,
+        origin_thread=None,
+        origin_message=None,
+        expires_at=int(datetime.now(UTC).timestamp() + life),
+        text="Do it.\0\ud83d",
+    )
+    return Incoming(ACCOUNT, envelope, MessageRef(HOME, PlatformId(message)), sent_at)
 
 
 class Offset:

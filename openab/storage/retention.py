@@ -19,6 +19,7 @@ from openab.storage.schema import (
     accounts,
     conversations,
     deliveries,
+    handoffs,
     inbox,
     sessions,
     stream_segments,
@@ -33,9 +34,21 @@ Deleted = Counter[str]
 #: What goes with a turn.
 _OF_A_TURN = (turn_log, streams, stream_segments, turn_reactions, deliveries)
 #: The tables that finished rows are deleted from.
-SWEPT = frozenset({table.name for table in (*_OF_A_TURN, turns, inbox, sessions, conversations)})
-#: Those that nothing is deleted from: one row for each bot, and one for the database.
-KEPT = frozenset({"accounts", "database"})
+SWEPT = frozenset(
+    {table.name for table in (*_OF_A_TURN, turns, inbox, handoffs, sessions, conversations)}
+)
+#: Those that it leaves alone: one row for each bot, and one for the database; the others hold no more
+#: than so many rows, whatever comes, and each decision on a hand-off deletes those that have run out.
+KEPT = frozenset(
+    {
+        "accounts",
+        "database",
+        "handoff_gates",
+        "handoff_refusals",
+        "replay_events",
+        "rate_windows",
+    }
+)
 _OVER = sorted(state.value for state in LIFECYCLE.terminal)
 #: The partial index serves only a condition written word for word as its own.
 _OPEN = "state IN ('pending', 'sending', 'unknown')"
@@ -155,6 +168,19 @@ async def delete_inbox(
         mine = sa.and_(inbox.c.account == account, inbox.c.kind == kind)
         deleted += await _delete(tx, inbox, mine & inbox.c.event_key.in_(keys))
     return deleted
+
+
+async def delete_handoffs(
+    tx: Transaction, account: AccountId, before: datetime, limit: int
+) -> Deleted:
+    """Up to `limit` hand-offs, sent, given up or accepted before; what is owed has no such moment."""
+    oldest = (
+        sa.select(handoffs.c.id)
+        .where(handoffs.c.account == account, handoffs.c.settled_at < before)
+        .order_by(handoffs.c.settled_at)
+        .limit(limit)
+    )
+    return await _delete(tx, handoffs, handoffs.c.id.in_(oldest))
 
 
 async def unused_sessions(

@@ -7,6 +7,7 @@ came from an agent or a person is `RawText` (bytes), since NUL and lone surrogat
 import sqlalchemy as sa
 
 from openab.domain.delivery import DeliveryKind, DeliveryState, Purpose
+from openab.domain.handoff import Direction, HandoffState, NotSent, Refusal
 from openab.domain.turn import Outcome, TurnSource, TurnState
 from openab.storage.types import JsonDocument, RawText, UtcDateTime, one_of
 
@@ -358,4 +359,83 @@ deliveries = sa.Table(
     ),
     #: The database asks for it when a conversation is deleted.
     sa.Index(None, "conversation"),
+)
+
+#: One row a receiver, updated while one of its hand-offs is decided: so one is decided at a time.
+handoff_gates = sa.Table(
+    "handoff_gates",
+    metadata,
+    sa.Column("receiver", sa.String(32), primary_key=True),
+    sa.Column("passages", sa.BigInteger, nullable=False, server_default="0"),
+    #: How many were ever refused; tells the next one its row in `handoff_refusals`.
+    sa.Column("refusals", sa.BigInteger, nullable=False, server_default="0"),
+)
+
+#: Event ids that were accepted and may not be again.
+replay_events = sa.Table(
+    "replay_events",
+    metadata,
+    sa.Column("receiver", sa.String(32), primary_key=True),
+    sa.Column("event_id", sa.String(36), primary_key=True),
+    sa.Column("keep_until", UtcDateTime, nullable=False),
+    sa.Index(None, "receiver", "keep_until"),
+)
+
+#: When the messages of accepted hand-offs were sent, by the network's clock.
+rate_windows = sa.Table(
+    "rate_windows",
+    metadata,
+    sa.Column("receiver", sa.String(32), primary_key=True),
+    sa.Column("source", sa.String(32), primary_key=True),
+    sa.Column("message_id", sa.String(32), primary_key=True),
+    sa.Column("at", UtcDateTime, nullable=False),
+    sa.Column("keep_until", UtcDateTime, nullable=False),
+    sa.Index(None, "receiver", "source", "at"),
+    sa.Index(None, "receiver", "keep_until"),
+)
+
+#: The hand-offs that were sent, or are to be, and those that were accepted.
+handoffs = sa.Table(
+    "handoffs",
+    metadata,
+    sa.Column("id", sa.String(32), primary_key=True),
+    sa.Column("account", sa.String(32), nullable=False),
+    sa.Column("event_id", sa.String(36), nullable=False),
+    sa.Column("direction", sa.String(8), one_of("direction", Direction), nullable=False),
+    sa.Column("state", sa.String(16), one_of("state", HandoffState), nullable=False),
+    #: Why it was not sent.
+    sa.Column("reason", sa.String(32), one_of("reason", NotSent, nullable=True)),
+    #: The bot at the other end.
+    sa.Column("peer_id", sa.String(32), nullable=False),
+    sa.Column("conversation_id", sa.String(32), nullable=False),
+    #: The message that carries it, once it is known.
+    sa.Column("message_id", sa.String(32)),
+    #: The turn that it came from, or that it became.
+    sa.Column("turn_id", sa.String(32)),
+    sa.Column("delivery_id", sa.String(32)),
+    sa.Column("payload", RawText, nullable=False),
+    sa.Column("expires_at", UtcDateTime, nullable=False),
+    #: When its last try to be sent began; what the sender's pace is counted by.
+    sa.Column("begun_at", UtcDateTime),
+    sa.Column("created_at", UtcDateTime, nullable=False),
+    sa.Column("settled_at", UtcDateTime),
+    sa.UniqueConstraint("account", "event_id", "direction"),
+    sa.Index(None, "account", "peer_id", "begun_at"),
+    #: Retention finds what is old.
+    sa.Index(None, "account", "settled_at"),
+)
+
+#: The newest hand-offs that were refused: so many rows an account, used again and again.
+handoff_refusals = sa.Table(
+    "handoff_refusals",
+    metadata,
+    sa.Column("account", sa.String(32), primary_key=True),
+    sa.Column("slot", sa.Integer, primary_key=True),
+    sa.Column("reason", sa.String(32), one_of("reason", Refusal), nullable=False),
+    #: Null: it had none that could be read.
+    sa.Column("event_id", sa.String(36)),
+    sa.Column("source_id", sa.String(32), nullable=False),
+    sa.Column("conversation_id", sa.String(32), nullable=False),
+    sa.Column("message_id", sa.String(32), nullable=False),
+    sa.Column("at", UtcDateTime, nullable=False),
 )

@@ -25,6 +25,7 @@ from openab.storage import (
     accounts,
     conversations,
     deliveries,
+    handoffs,
     inbox,
     reactions,
     retention,
@@ -48,6 +49,7 @@ from tests.builders import (
     a_ref,
     a_spec,
     a_turn,
+    an_incoming,
     some_settings,
 )
 from tests.conformance.control_stage import Stage, on_stage
@@ -163,6 +165,7 @@ async def test_what_is_finished_goes_with_everything_that_is_its_own(
         await _sent(tx, where, "notice:v1")
         await _sent(tx, where, "thread:v1", kind=DeliveryKind.THREAD, purpose=Purpose.THREAD)
         await _seen(tx, "1001")
+        assert await handoffs.accept(tx, an_incoming(), TurnId("gone")) is None
         await _closed(tx, where)
     filled = await _rows(database)
     assert set(filled) == retention.SWEPT

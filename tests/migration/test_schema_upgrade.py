@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from openab.domain.delivery import DeliveryKind, DeliveryState, Purpose
+from openab.domain.handoff import Direction, HandoffState, NotSent, Refusal
 from openab.domain.turn import Outcome, TurnSource, TurnState
 from openab.storage.schema import SCHEMA_REVISION, metadata
 from openab.storage.upgrade import SchemaAge, check, upgrade
@@ -29,6 +30,10 @@ _CHECKED: dict[tuple[str, str], type[StrEnum]] = {
     ("deliveries", "kind"): DeliveryKind,
     ("deliveries", "purpose"): Purpose,
     ("deliveries", "state"): DeliveryState,
+    ("handoffs", "direction"): Direction,
+    ("handoffs", "state"): HandoffState,
+    ("handoffs", "reason"): NotSent,
+    ("handoff_refusals", "reason"): Refusal,
 }
 
 

@@ -94,9 +94,7 @@ def upgrade() -> None:
         sa.Column("seen_at", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("account", "kind", "event_key", name=op.f("pk_inbox")),
     )
-    op.create_index(
-        op.f("ix_inbox_account_seen_at"), "inbox", ["account", "seen_at"], unique=False
-    )
+    op.create_index(op.f("ix_inbox_account_seen_at"), "inbox", ["account", "seen_at"], unique=False)
     op.create_table(
         "sessions",
         sa.Column("session_key", sa.String(length=200), nullable=False),
@@ -359,9 +357,117 @@ def upgrade() -> None:
         ["account", "due_at"],
         unique=False,
     )
+    op.create_table(
+        "handoff_gates",
+        sa.Column("receiver", sa.String(length=32), nullable=False),
+        sa.Column("passages", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("refusals", sa.BigInteger(), server_default="0", nullable=False),
+        sa.PrimaryKeyConstraint("receiver", name=op.f("pk_handoff_gates")),
+    )
+    op.create_table(
+        "replay_events",
+        sa.Column("receiver", sa.String(length=32), nullable=False),
+        sa.Column("event_id", sa.String(length=36), nullable=False),
+        sa.Column("keep_until", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("receiver", "event_id", name=op.f("pk_replay_events")),
+    )
+    op.create_index(
+        op.f("ix_replay_events_receiver_keep_until"),
+        "replay_events",
+        ["receiver", "keep_until"],
+        unique=False,
+    )
+    op.create_table(
+        "rate_windows",
+        sa.Column("receiver", sa.String(length=32), nullable=False),
+        sa.Column("source", sa.String(length=32), nullable=False),
+        sa.Column("message_id", sa.String(length=32), nullable=False),
+        sa.Column("at", sa.BigInteger(), nullable=False),
+        sa.Column("keep_until", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("receiver", "source", "message_id", name=op.f("pk_rate_windows")),
+    )
+    op.create_index(
+        op.f("ix_rate_windows_receiver_source_at"),
+        "rate_windows",
+        ["receiver", "source", "at"],
+        unique=False,
+    )
+    op.create_index(
+        op.f("ix_rate_windows_receiver_keep_until"),
+        "rate_windows",
+        ["receiver", "keep_until"],
+        unique=False,
+    )
+    op.create_table(
+        "handoffs",
+        sa.Column("id", sa.String(length=32), nullable=False),
+        sa.Column("account", sa.String(length=32), nullable=False),
+        sa.Column("event_id", sa.String(length=36), nullable=False),
+        sa.Column("direction", sa.String(length=8), nullable=False),
+        sa.Column("state", sa.String(length=16), nullable=False),
+        sa.Column("reason", sa.String(length=32), nullable=True),
+        sa.Column("peer_id", sa.String(length=32), nullable=False),
+        sa.Column("conversation_id", sa.String(length=32), nullable=False),
+        sa.Column("message_id", sa.String(length=32), nullable=True),
+        sa.Column("turn_id", sa.String(length=32), nullable=True),
+        sa.Column("delivery_id", sa.String(length=32), nullable=True),
+        sa.Column("payload", sa.LargeBinary(), nullable=False),
+        sa.Column("expires_at", sa.BigInteger(), nullable=False),
+        sa.Column("begun_at", sa.BigInteger(), nullable=True),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.Column("settled_at", sa.BigInteger(), nullable=True),
+        sa.CheckConstraint("direction IN ('out', 'in')", name=op.f("ck_handoffs_direction")),
+        sa.CheckConstraint(
+            "state IN ('owed', 'sent', 'not_sent', 'accepted')", name=op.f("ck_handoffs_state")
+        ),
+        sa.CheckConstraint(
+            "reason IS NULL OR reason IN ('wrong_target', 'own_account', 'target_not_trusted', 'wrong_channel', "
+            "'no_text', 'lone_surrogate', 'too_large', 'target_absent', 'expired', "
+            "'refused', 'unclear', 'conversation_gone')",
+            name=op.f("ck_handoffs_reason"),
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_handoffs")),
+        sa.UniqueConstraint(
+            "account", "event_id", "direction", name=op.f("uq_handoffs_account_event_id_direction")
+        ),
+    )
+    op.create_index(
+        op.f("ix_handoffs_account_peer_id_begun_at"),
+        "handoffs",
+        ["account", "peer_id", "begun_at"],
+        unique=False,
+    )
+    op.create_index(
+        op.f("ix_handoffs_account_settled_at"), "handoffs", ["account", "settled_at"], unique=False
+    )
+    op.create_table(
+        "handoff_refusals",
+        sa.Column("account", sa.String(length=32), nullable=False),
+        sa.Column("slot", sa.Integer(), nullable=False),
+        sa.Column("reason", sa.String(length=32), nullable=False),
+        sa.Column("event_id", sa.String(length=36), nullable=True),
+        sa.Column("source_id", sa.String(length=32), nullable=False),
+        sa.Column("conversation_id", sa.String(length=32), nullable=False),
+        sa.Column("message_id", sa.String(length=32), nullable=False),
+        sa.Column("at", sa.BigInteger(), nullable=False),
+        sa.CheckConstraint(
+            "reason IN ('too_large', 'not_json', 'duplicate_key', 'wrong_schema', "
+            "'wrong_source', 'own_handoff', 'source_not_trusted', 'wrong_target', "
+            "'wrong_first_line', 'wrong_event_id', 'wrong_expiry', 'expired', "
+            "'expires_too_late', 'wrong_hop_count', 'wrong_origin', 'no_text', "
+            "'lone_surrogate', 'replay', 'replay_capacity', 'rate_limited')",
+            name=op.f("ck_handoff_refusals_reason"),
+        ),
+        sa.PrimaryKeyConstraint("account", "slot", name=op.f("pk_handoff_refusals")),
+    )
 
 
 def downgrade() -> None:
+    op.drop_table("handoff_refusals")
+    op.drop_table("handoffs")
+    op.drop_table("rate_windows")
+    op.drop_table("replay_events")
+    op.drop_table("handoff_gates")
     op.drop_table("turn_reactions")
     op.drop_table("turn_log")
     op.drop_table("streams")
