@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, suppress
+from typing import TypeVar
 
 import structlog
 
@@ -24,12 +25,14 @@ from openab.config.paths import openab_home, private_folder
 from openab.domain.errors import OpenabError, Transient, Unknown
 from openab.domain.ids import PlatformId
 from openab.observability.metrics import Metrics, measure_loop_lag
+from openab.ports.tasks import end, spawn
 from openab.storage import accounts
 from openab.storage.engine import Database
 from openab.storage.upgrade import prepare
 from openab.web.server import WebServer
 
 log = structlog.get_logger()
+Result = TypeVar("Result")
 _LOGIN_WAITS = (1.0, 2.0, 5.0, 10.0, 30.0)
 _STOP_SECONDS = 5.0
 
@@ -63,18 +66,26 @@ class Broker:
         done), and whatever bug a part dies of.
         """
         async with AsyncExitStack() as stack:
-            await self._serve_health(stack)
-            client = self._client(stack)
-            identity = await self._login(client, stopping)
-            if identity is None:
-                return
-            lock = self._lock(stack, identity)
-            life = await self._begin_life(stack)
-            database = await self._open_database(stack, identity, client.history.newest())
-            mark = lock_mark(lock.proof)
-            parts = await self._wire(stack, database, client, identity, mark, life.proof)
-            await self._end_leftovers(parts, identity, mark)
-            await self._work(parts, identity, stopping)
+            started = await _unless_stopped(stopping, self._start(stack, stopping))
+            if started:
+                await self._work(*started, stopping)
+
+    async def _start(
+        self, stack: AsyncExitStack, stopping: asyncio.Event
+    ) -> tuple[Parts, Identity] | None:
+        """Everything up to the first claim; may be cancelled anywhere, `stack` takes it down."""
+        await self._serve_health(stack)
+        client = self._client(stack)
+        identity = await self._login(client, stopping)
+        if identity is None:
+            return None
+        lock = self._lock(stack, identity)
+        life = await self._begin_life(stack)
+        database = await self._open_database(stack, identity, client.history.newest())
+        mark = lock_mark(lock.proof)
+        parts = await self._wire(stack, database, client, identity, mark, life.proof)
+        await self._end_leftovers(parts, identity, mark)
+        return parts, identity
 
     async def _serve_health(self, stack: AsyncExitStack) -> None:
         listen = self._loaded.config.http.listen
@@ -207,7 +218,9 @@ class Broker:
         )
 
     async def _work(self, parts: Parts, identity: Identity, stopping: asyncio.Event) -> None:
+        """Until `stopping`; then what runs may end, and the gateway is the last to be closed."""
         parts.renewal.start()
+        leaving = asyncio.Event()
         try:
             async with asyncio.TaskGroup() as group:
                 background = [
@@ -215,13 +228,16 @@ class Broker:
                     for name, coroutine in self._background(parts, identity).items()
                 ]
                 dispatcher = group.create_task(parts.dispatcher.run(stopping), name="dispatcher")
-                client = group.create_task(parts.client.run(stopping), name="discord")
+                client = group.create_task(parts.client.run(leaving), name="discord")
                 backfill = group.create_task(parts.backfill.run(), name="backfill")
                 await stopping.wait()
                 # What it has not read stays in history, behind the mark.
                 backfill.cancel()
                 log.info("stopping", running_turns=parts.dispatcher.running_turns)
-                await asyncio.wait({dispatcher, client})
+                await asyncio.wait({dispatcher})
+                # Until here people are heard: what they say waits in the inbox for the next start.
+                leaving.set()
+                await asyncio.wait({client})
                 # What the gateway gave us before it was closed is not given again.
                 await parts.intake.drained(_STOP_SECONDS)
                 for task in background:
@@ -240,6 +256,7 @@ class Broker:
             "pool": parts.pool.run(),
             "courtesies": parts.courtesies.run(),
             "session endings": parts.endings.run(),
+            "retention": parts.retention.run(),
             "reloading": self._reloading.run(),
             "agent check": self._check_agent(parts),
             "commands": self._register(parts, identity),
@@ -265,7 +282,6 @@ class Broker:
         async def known() -> str | None:
             async with parts.database.read() as tx:
                 return await accounts.command_digest(tx, DISCORD, account)
-            "retention": parts.retention.run(),
 
         async def store(digest: str) -> None:
             async with parts.database.transaction() as tx:
@@ -277,6 +293,19 @@ class Broker:
             )
         except OpenabError as error:
             log.warning("slash_commands_not_registered", error=str(error))
+
+
+async def _unless_stopped(
+    stopping: asyncio.Event, step: Coroutine[None, None, Result]
+) -> Result | None:
+    """Do `step`; None if we were stopped before it had ended, which cancels it."""
+    going, halted = spawn("start", step), spawn("halted", stopping.wait())
+    try:
+        await asyncio.wait({going, halted}, return_when=asyncio.FIRST_COMPLETED)
+        return await going if going.done() else None
+    finally:
+        await end(halted)
+        await end(going)
 
 
 def _apply(parts: Parts) -> None:

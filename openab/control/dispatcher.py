@@ -141,7 +141,7 @@ class Dispatcher:
                 self._woken.clear()
                 await self._free_orphans()
                 await self._succession.step()
-                await self._claim_all()
+                await self._claim_all(stopping)
                 await self._rest(stopper)
                 self._collect()
             await self._drain()
@@ -171,9 +171,9 @@ class Dispatcher:
             else:
                 log.info("orphan_freed", conversation=ownership.conversation)
 
-    async def _claim_all(self) -> None:
+    async def _claim_all(self, stopping: asyncio.Event) -> None:
         try:
-            while await self._claim_some() == _AT_ONCE:
+            while not stopping.is_set() and await self._claim_some() == _AT_ONCE:
                 self._collect()
         except (Transient, Unknown) as error:
             # A claim whose commit is in doubt is given back when its lease is renewed.

@@ -1,5 +1,6 @@
 """Sends what a conversation is owed, in order: one HTTP try per `sending`, three outcomes, never a blind repeat."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -26,9 +27,11 @@ from openab.domain.delivery import (
     Postponed,
     Purpose,
 )
+from openab.domain.errors import OpenabError
 from openab.domain.turn import TurnState
 from openab.ports.channel import Channel
 from openab.ports.signals import Signals
+from openab.ports.tasks import end, spawn
 from openab.storage import conversations, deliveries, turns
 from openab.storage.conversations import Conversation, Ownership
 from openab.storage.deliveries import Delivery
@@ -91,7 +94,7 @@ class Outbox:
     async def step(self) -> Step:
         """Try the first open row, if it is due. Raises LeaseLost and DatabaseUnavailable."""
         if self._unrecorded:
-            await self._record(*self._unrecorded)
+            await self._record_unrecorded()
             return Step(did=True)
         async with self._database.read() as tx:
             delivery = await deliveries.head(tx, self._where.id)
@@ -140,10 +143,37 @@ class Outbox:
             if begun is None:
                 return
             self._signals.tell("delivery_begun")
-            answer = await self._attempts.make(*begun)
-            self._unrecorded = begun[0], answer
-            self._signals.tell("delivery_tried")
-        await self._record(begun[0], answer)
+            await self._call_to_its_end(*begun)
+        await self._record_unrecorded()
+
+    async def _call_to_its_end(self, delivery: Delivery, target: Delivery | None) -> None:
+        """A call in flight is work: who is cancelled meanwhile lets it end, and records it."""
+        calling = spawn(f"call {delivery.id}", self._call(delivery, target))
+        try:
+            await asyncio.shield(calling)
+        except asyncio.CancelledError:
+            await self._record_soon(calling)
+            raise
+
+    async def _call(self, delivery: Delivery, target: Delivery | None) -> None:
+        answer = await self._attempts.make(delivery, target)
+        self._unrecorded = delivery, answer
+        self._signals.tell("delivery_tried")
+
+    async def _record_soon(self, calling: "asyncio.Task[None]") -> None:
+        """Within the time that a call may take, and as much again; what fails is left in doubt."""
+        try:
+            async with asyncio.timeout(2 * self._settings.call.total_seconds()):
+                await asyncio.wait({calling})
+                await self._record_unrecorded()
+        except (OpenabError, TimeoutError) as error:
+            log.warning("call_left_in_doubt", conversation=self._where.id, error=str(error))
+        finally:
+            await end(calling)
+
+    async def _record_unrecorded(self) -> None:
+        if self._unrecorded:
+            await self._record(*self._unrecorded)
 
     async def _begin(self, delivery: Delivery) -> tuple[Delivery, Delivery | None] | None:
         """Commit to the one try. None: it turned out to be settled, or to have nothing to do."""

@@ -188,7 +188,9 @@ async def _set(tx: Transaction, conversation: ConversationId, **values: object) 
     )
 
 
-def _has_work(now: datetime, *accounts: AccountId) -> sa.ColumnElement[bool]:
+def _has_work(
+    now: datetime, *accounts: AccountId, with_turns: bool = True
+) -> sa.ColumnElement[bool]:
     """Something can be done there now: a turn, an owed row, or a reaction.
 
     Begins with the open rows, of which there are few, rather than with every conversation.
@@ -214,7 +216,8 @@ def _has_work(now: datetime, *accounts: AccountId) -> sa.ColumnElement[bool]:
         .join(turn_reactions, turn_reactions.c.turn_id == turns.c.id)
         .where(turn_reactions.c.account.in_(accounts), turn_reactions.c.due_at <= now)
     )
-    return conversations.c.id.in_(sa.union_all(open_turns, open_deliveries, reactions))
+    kinds = [open_deliveries, reactions, *([open_turns] if with_turns else [])]
+    return conversations.c.id.in_(sa.union_all(*kinds))
 
 
 def _is_unowned(now: datetime, call: timedelta) -> sa.ColumnElement[bool]:
@@ -341,9 +344,9 @@ async def release(tx: Transaction, ownership: Ownership) -> None:
     await _set(tx, ownership.conversation, lease_owner=None, lease_proof=None, lease_until=None)
 
 
-async def is_idle(tx: Transaction, conversation: Conversation) -> bool:
-    """Whether nothing can be done here now."""
-    work = _has_work(await tx.now(), conversation.ref.account)
+async def is_idle(tx: Transaction, conversation: Conversation, *, but_turns: bool = False) -> bool:
+    """Whether nothing can be done here now; `but_turns`: nothing but turns."""
+    work = _has_work(await tx.now(), conversation.ref.account, with_turns=not but_turns)
     result = await tx.execute(
         sa.select(sa.literal(1)).where(conversations.c.id == conversation.id, work)
     )

@@ -64,7 +64,7 @@ class Watch:
     async def looks(self) -> None:
         """One look at what can be claimed, as at each poll."""
         await self.stage.dispatcher._succession.step()
-        await self.stage.dispatcher._claim_all()
+        await self.stage.dispatcher._claim_all(self.stage.stopping)
 
     async def looks_later(self) -> None:
         self.now += 2
