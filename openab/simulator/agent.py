@@ -14,6 +14,7 @@ last text block of the prompt, as steps that are played in order:
     [[plan=first|second]]   [[usage=1000:200000]]             a plan; context use
     [[file=chars:6000]]     [[astral=2000]]                   a code block; astral characters
     [[flood=200000]]        that many chunks at full speed    [[recall]]          what it remembers
+    [[line=20000000]]       [[loud=1000000]]                  a chunk, and words on stderr, so long
     [[stderr=text]]         [[child]]                         a process in a session of its own
     [[fail=-32603:text]]    [[stop=refusal]]                  a JSON-RPC error; another stop reason
     [[exit=3]]  [[crash]]  [[hang]]                           ends, dies by SIGKILL, waits for a cancel
@@ -361,6 +362,12 @@ class Player:
         sys.stderr.write(value + "\n")
         sys.stderr.flush()
 
+    def step_line(self, value: str) -> None:
+        self.chunk("x" * int(value))
+
+    def step_loud(self, value: str) -> None:
+        self.step_stderr(("\x1b[31mloud\x00 " * (int(value) // 11 + 1))[: int(value)])
+
     def step_child(self, _value: str) -> None:
         child = subprocess.Popen(  # it must outlive us: the host has to find it
             ["sleep", "600"], start_new_session=True, stdin=subprocess.DEVNULL
@@ -392,8 +399,8 @@ class Player:
         yield "noise", self._noise
         yield "unknown-updates", self._unknown_updates
         yield "unknown-requests", self._unknown_requests
-        yield "big-line", lambda: self.chunk("x" * 20_000_000)
-        yield "loud-stderr", lambda: self.step_stderr("\x1b[31mloud\x00 " * 100_000)
+        yield "big-line", lambda: self.step_line("20_000_000")
+        yield "loud-stderr", lambda: self.step_loud("1_100_000")
         yield "setsid-child", lambda: self.step_child("")
         yield "silent-retry", lambda: self.pause(86400)
         yield "half-line", self._half_line

@@ -87,12 +87,12 @@ class Broker:
         async with asyncio.timeout(seconds):
             code = await self.process.wait()
         self.process = None
-        left = await asyncio.to_thread(self._left) if code == 0 else []
+        left = await asyncio.to_thread(self.started) if code == 0 else []
         assert not left, f"an orderly stop left these behind: {left}"
         return code
 
-    def _left(self) -> list[str]:
-        """The living processes that carry the mark of this broker's account and home."""
+    def started(self) -> list[str]:
+        """Every living process that it, or what it started, has started, by the mark they carry."""
         home, left = self.environ["HOME"], []
         for one in psutil.process_iter():
             with suppress(psutil.Error, OSError):

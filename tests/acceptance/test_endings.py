@@ -18,7 +18,7 @@ Scene = tuple[Stage, Broker]
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def scene(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Scene]:
     more = "[presentation]\nedit_interval_ms = 300\nheartbeat_seconds = 2\n"
-    more += "[pool]\nprompt_hard_timeout_secs = 6\n[cluster]\ncall_seconds = 2\n"
+    more += "[cluster]\ncall_seconds = 2\n"
     async with shared_broker(tmp_path_factory.mktemp("endings"), more=more) as opened:
         yield opened
 
@@ -29,9 +29,8 @@ async def scene(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Scene
         ("[[fail=-32603:the model is overloaded]]", "the model is overloaded"),
         ("[[exit=3]]", "exit code 3"),
         ("[[crash]]", "signal 9"),
-        ("[[hang]]", "ran too long"),
     ],
-    ids=["error", "exit", "crash", "hard time-out"],
+    ids=["error", "exit", "crash"],
 )
 async def test_a_turn_that_fails_says_why_and_keeps_its_text(
     scene: Scene, steps: str, told: str
