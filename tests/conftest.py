@@ -7,12 +7,13 @@ import tempfile
 import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from openab.storage.engine import Database
-from tests import databases, leaks, loopback, postgres
+from tests import databases, leaks, loopback, postgres, spreading
 from tests.postgres_server import URL_VARIABLE
 
 _RUN_FOLDER = "OPENAB_TEST_RUN_FOLDER"
@@ -41,6 +42,16 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         if given := os.environ.get(URL_VARIABLE):
             asyncio.run(databases.forget_template(folder, given))
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    return spreading.scheduler(config, log)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    spreading.slow_first(items)
 
 
 def pytest_report_header() -> str:
