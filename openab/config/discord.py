@@ -101,7 +101,8 @@ class Discord(Section):
     )
     backfill: Minutes = ours(
         60,
-        "Answer what was said while openab was away, at most so many minutes old.",
+        "Answer what was said while openab was away, at most so many minutes old and 50 messages "
+        "in a conversation; 0: nothing of it.",
         alias="backfill_minutes",
     )
     operators: Ids = ours((), "People who may cancel, reset and rebind for others.")

@@ -18,9 +18,6 @@ class Later:
 
 
 LATER: tuple[Later, ...] = (
-    Later(
-        "discord.backfill_minutes", (60,), "messages from while openab was away are not answered"
-    ),
     Later("discord.thread_bindings", (), "threads are not bound to sessions"),
     Later("handoff", (), "work is not passed between bots"),
     Later("agent_host.linger_minutes", (15,), "agents live inside the broker"),
