@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 from openab.text.neutralize import neutralize
-from tests.lab.observation import WORD, MessageSeen, Observation, TurnSeen, pieces
+from tests.lab.observation import WORD, MessageSeen, Observation, TurnSeen
 
 #: How each end shows on the message that asked.
 _FACES = {"done": "🆗", "failed": "😱", "interrupted": "😱", "cancelled": "🛑"}
@@ -63,7 +63,7 @@ def no_overlap(seen: Observation) -> Iterator[str]:
 def raw_is_what_agents_said(seen: Observation) -> Iterator[str]:
     """What is kept of an answer is the agents' own text, byte for byte."""
     for turn in seen.turns:
-        if turn.outcome and pieces(turn, seen.prompts_of(turn)) is None:
+        if turn.outcome and seen.pieces_of(turn) is None:
             told = [prompt.text for prompt in seen.prompts_of(turn)]
             yield f"turn {turn.id} {turn.tags} ({turn.outcome}) keeps {turn.raw!r} of {told!r}"
 
@@ -121,7 +121,7 @@ def _whole(seen: Observation, turn: TurnSeen, messages: list[MessageSeen]) -> It
     """The joined parts are the neutralised text; between attempts, or before what was cut off, a notice."""
     shown = _bare("\n".join(message.content for message in messages))
     shown = re.sub(r"^<@\d+>", "", shown)
-    said = pieces(turn, seen.prompts_of(turn)) or [turn.raw]
+    said = seen.pieces_of(turn) or [turn.raw]
     rest = []
     for piece in (_bare(neutralize(one)) for one in said if one):
         before, found, shown = shown.partition(piece)
@@ -129,7 +129,7 @@ def _whole(seen: Observation, turn: TurnSeen, messages: list[MessageSeen]) -> It
             yield f"turn {turn.id} {turn.tags}: {piece[-60:]!r} is not shown whole"
         rest.append(before)
     notice = "".join([*rest, shown])
-    is_plain = turn.outcome == "completed" and len([one for one in said if one]) == 1
+    is_plain = turn.outcome == "completed" and turn.attempt <= 1
     if WORD.search(notice) or (is_plain and notice):
         yield f"turn {turn.id} {turn.tags} shows more than was said: {notice[:200]!r}"
     if turn.outcome in {"interrupted", "cancelled", "failed"} and not notice:

@@ -7,13 +7,13 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from openab.ports.tasks import spawn
-from openab.simulator.discord import LoopbackDiscord, Message, drop_before_commit
+from openab.simulator.discord import LoopbackDiscord, Message, drop_before_commit, forms
 from openab.simulator.discord.people import PendingInteraction
 from tests.lab.brood import ROOT, Brood, Life, Order, open_brood
 from tests.lab.invariants import judge
@@ -27,6 +27,8 @@ _CONNECT_SECONDS = 60.0
 STOP_SECONDS, CUT_SECONDS = 1.0, 1.0
 #: Log lines of a broker that only a mistake in its code brings about.
 _MISTAKES = ("broker_failed", "intake_event_failed", "conversation_step_refused")
+#: How the questions begin that have buttons: for a permission, and whether to go on.
+_QUESTIONS = ("-# 🔐", "-# ❓")
 _ENDED = {"done", "failed", "interrupted", "cancelled"}
 #: The rows of another process give no sign when they change.
 _LOOK_SECONDS = 0.1
@@ -48,6 +50,8 @@ class Setting:
     more: str = ""
     agents: int = 4
     policy: str = "careful"
+    lease_seconds: int = 4
+    call_seconds: int = 2
 
 
 @dataclass(eq=False)
@@ -82,6 +86,8 @@ class Laboratory:
         self.said: list[Said] = []
         self.lives: list[Life] = []
         self._setting = setting
+        #: Whether a process that was stopped goes on by itself after a while.
+        self.thaws = True
         self._plays: list[tuple[str, str]] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._log = folder / "broker.jsonl"
@@ -90,6 +96,7 @@ class Laboratory:
         self.spared = folder / "spared"
         self.spared.touch()
         brood.on_asked = self._asked
+        self._tasks.add(spawn("ann answers", self._answer_questions()))
         self._config = self._configured()
         (folder / "plays.json").write_text("[]")
 
@@ -110,7 +117,8 @@ class Laboratory:
             "[reactions.timing]\ndebounce_ms = 50\n"
             "[presentation]\nedit_interval_ms = 300\nheartbeat_seconds = 5\n"
             f'[pool]\nmax_sessions = {self._setting.agents}\n[permissions]\nmode = "ask"\n'
-            "[cluster]\nlease_seconds = 4\ncall_seconds = 2\ndrain_seconds = 3\n"
+            f"[cluster]\nlease_seconds = {self._setting.lease_seconds}\n"
+            f"call_seconds = {self._setting.call_seconds}\ndrain_seconds = 3\n"
             f'[recovery]\npolicy = "{self._setting.policy}"\n{self._setting.more}\n'
         )
         return config
@@ -157,7 +165,8 @@ class Laboratory:
 
     async def _thaw(self, life: Life) -> None:
         await asyncio.sleep(STOP_SECONDS)
-        life.send(signal.SIGCONT)
+        if self.thaws:
+            life.send(signal.SIGCONT)
 
     async def _cut(self, life: Life) -> None:
         """Discord is out of reach: sockets break, requests are cut before anything is done."""
@@ -169,6 +178,10 @@ class Laboratory:
         rule.remove()
 
     # ------------------------------------------------------------------ people
+
+    def gate(self, name: str) -> Path:
+        """A file that is not there yet, for an agent to wait for."""
+        return self._folder / f"gate-{name}"
 
     def script(self, words: int, tag: str, delay: float = 0.0, before: str = "") -> str:
         """Steps that say so many words of this tag, in chunks of ten."""
@@ -245,6 +258,24 @@ class Laboratory:
             return pending
         return None
 
+    async def _answer_questions(self) -> None:
+        """Ann says yes to every question with buttons, again and again as long as it stands."""
+        while True:
+            for asked, button in [*self._questions()]:
+                # Whoever asked may have died, or not hear this; a menu may be gone meanwhile.
+                with suppress(LookupError, TimeoutError):
+                    pressed = await self.ann.click(asked, button)
+                    await pressed.answer(1.0)
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    def _questions(self) -> Iterator[tuple[Message, str]]:
+        for thread in {said.conversation for said in self.said}:
+            channel = self.discord.world.channels.get(thread)
+            for message in self.discord.messages(thread) if channel else ():
+                buttons = forms.buttons(message.components)
+                if buttons and message.content.startswith(_QUESTIONS):
+                    yield message, str(buttons[0]["custom_id"])
+
     # ------------------------------------------------------------------ what is seen
 
     async def observe(self) -> Observation:
@@ -252,11 +283,11 @@ class Laboratory:
         lines = self.agent_log.read_text().splitlines() if self.agent_log.exists() else []
         threads = sorted({one.conversation for one in self.said if one.conversation}, key=int)
         return Observation(
-            said=list(self.said),
+            said=[one for one in self.said if one.message_id],
             turns=await self.rows.turns(),
             prompts=prompts_in(lines),
             messages=[one for thread in threads for one in self._shown(thread)],
-            reactions={said.message_id: self._faces(said) for said in self.said},
+            reactions={said.message_id: self._faces(said) for said in self.said if said.message_id},
             deaths=[life.ended_at for life in self.lives if life.exit_code == -signal.SIGKILL],
             mistakes=self._mistakes(),
         )
@@ -294,6 +325,20 @@ class Laboratory:
             # The rows of another process give no sign when they change.
             await asyncio.sleep(0.3)
 
+    async def rested(self, seconds: float = 60.0) -> Observation:
+        """What is seen once nothing is open and owed any more, or after so long; for one verdict."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            seen = await self.observe()
+            taken = {message for turn in seen.turns for message in turn.messages}
+            is_over = all(turn.state in _ENDED for turn in seen.turns)
+            is_taken = {one.message_id for one in seen.said} <= taken
+            if is_over and is_taken and not await self.rows.owed():
+                break
+            # The rows of another process give no sign when they change.
+            await asyncio.sleep(_LOOK_SECONDS)
+        return await self.observe()
+
     def picture(self) -> str:
         """Each conversation as it stands, for a report."""
         threads = dict.fromkeys(said.conversation for said in self.said)
@@ -321,8 +366,3 @@ async def open_laboratory(setting: Setting | None = None) -> AsyncIterator[Labor
                 yield laboratory
             finally:
                 await laboratory.close()
-
-
-def told(violations: Sequence[str]) -> str:
-    """The violations, one a line."""
-    return "\n".join(violations)

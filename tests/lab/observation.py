@@ -95,6 +95,10 @@ class Observation:
         mine = [prompt for prompt in self.prompts if set(prompt.tags) & set(turn.tags)]
         return sorted(mine, key=lambda prompt: prompt.at)
 
+    def pieces_of(self, turn: TurnSeen) -> list[str] | None:
+        """See `pieces`."""
+        return pieces(turn, self.prompts_of(turn), self.deaths)
+
     def turns_in(self, conversation: str) -> list[TurnSeen]:
         """The turns of a conversation, in the order that they must be answered in."""
         here = [turn for turn in self.turns if turn.conversation == conversation]
@@ -188,16 +192,18 @@ def turn_of(row: Mapping[str, Any]) -> TurnSeen:
     )
 
 
-def pieces(turn: TurnSeen, prompts: Sequence[PromptSeen]) -> list[str] | None:
+def pieces(
+    turn: TurnSeen, prompts: Sequence[PromptSeen], deaths: Sequence[float] = ()
+) -> list[str] | None:
     """The turn's raw text as what came of each of its prompts; None: it cannot be made of them.
 
     Of each prompt but the last, any beginning of what its agent said; of the last one the whole, where
-    the turn says that it was followed to its end, else any beginning, too.
+    it was followed to its end, else any beginning, too.
     """
-    is_whole = turn.outcome in {"completed", "failed"} or (
-        turn.outcome == "cancelled" and bool(prompts) and prompts[-1].end is not None
-    )
-    return next(_cut(turn.raw, [prompt.text for prompt in prompts], is_whole=is_whole), None)
+    last = prompts[-1] if prompts else None
+    is_cut = last is None or any(last.at <= death <= turn.answered_at for death in deaths)
+    is_whole = turn.outcome == "completed" or (last and last.end is not None and not is_cut)
+    return next(_cut(turn.raw, [prompt.text for prompt in prompts], is_whole=bool(is_whole)), None)
 
 
 def _cut(raw: str, texts: Sequence[str], *, is_whole: bool) -> Iterator[list[str]]:

@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from openab.simulator.discord import Message, forms
 from tests.lab.laboratory import Laboratory
 
 Story = Callable[[Laboratory], Awaitable[None]]
@@ -56,22 +55,7 @@ async def reset(lab: Laboratory) -> None:
 
 async def permission(lab: Laboratory) -> None:
     """The agent asks, and gets leave."""
-    first = await lab.mention(12, before="[[permission=execute:rm -rf]]")
-    await _grant(lab, first)
-    await lab.ended(first)
-
-
-async def _grant(lab: Laboratory, first: Message) -> None:
-    for _ in range(10):
-        if await lab.ended(first, 0):
-            return
-        asked = await lab.shows(first.id, "asks for permission", 2)
-        buttons = forms.buttons(asked.components) if asked else []
-        if asked and buttons:
-            # A question of a broker that died is gone, or its answer does not come.
-            with suppress(LookupError, TimeoutError):
-                pressed = await lab.ann.click(asked, str(buttons[0]["custom_id"]))
-                await pressed.answer()
+    await lab.ended(await lab.mention(12, before="[[permission=execute:rm -rf]]"))
 
 
 async def models(lab: Laboratory) -> None:

@@ -1,0 +1,65 @@
+"""Kill it anywhere, start it again: every point once, and by chance, on each dialect."""
+
+import os
+import random
+
+import pytest
+
+from tests.lab.laboratory import Setting, open_laboratory
+from tests.lab.points import SIDES, agent_methods, channel_methods, effect, transactions
+from tests.lab.runs import Report, by_chance, every_point
+
+_SEED = "OPENAB_LAB_SEED"
+#: Effects that no story brings about, and where else each is proved.
+RARE = {
+    "commit:control.containment.end_barely": "rows that the database refuses: test_control_mends",
+    "commit:control.dispatcher.Dispatcher._free_orphans": "a claim in doubt: test_control_mends",
+    "commit:control.owner.ConversationOwner._hold_on": "a lease that ran out: test_control_mends",
+    "commit:control.owner.ConversationOwner._leave": "a lost owner: test_control_turns",
+    "commit:control.outbox.Outbox._is_said_by_another": "bots: test_control_bot_turns",
+    "commit:control.outbox.Outbox._look": "old doubt: test_control_deliveries",
+    "commit:control.outbox.Outbox._wait_for_evidence": "old doubt: test_control_deliveries",
+    "commit:control.agent_run.AgentRun._owe_notice": "long turns: test_control_turns",
+    "commit:control.turn_runner.TurnRunner.renew_placeholder": "long turns: test_control_mends",
+}
+_RARE_CALLS = {"history", "fetch_message", "unarchive"}
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def setting(request: pytest.FixtureRequest) -> Setting:
+    """A laboratory of each dialect."""
+    if request.param == "sqlite":
+        return Setting()
+    address: str = request.getfixturevalue("migrated_postgres_address")
+    return Setting(postgres=address.replace("postgresql+asyncpg://", "postgresql://"))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.xdist_group("lab-points")
+async def test_a_kill_at_each_point_loses_nothing_and_doubles_nothing(setting: Setting) -> None:
+    async with open_laboratory(setting) as lab:
+        report = await every_point(lab, Report())
+    assert not report.violations, report.told()
+    missed = {f"{one}:{side}" for one in transactions() - RARE.keys() for side in SIDES}
+    missed -= set(report.hits)
+    assert not missed, f"no process was killed at {sorted(missed)}"
+    assert not _calls_missed(report), f"no process was killed at {sorted(_calls_missed(report))}"
+
+
+def _calls_missed(report: Report) -> set[str]:
+    """The calls of the ports at which nobody was killed, whatever they were made for."""
+    wanted = {f"discord:{name}" for name in channel_methods() if name not in _RARE_CALLS}
+    wanted |= {f"agent:{name}" for name in agent_methods()}
+    return wanted - {effect(point).rpartition(":")[0] for point in report.hits}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+@pytest.mark.xdist_group("lab-chance")
+async def test_ten_strikes_by_chance_lose_nothing_and_double_nothing(setting: Setting) -> None:
+    seed = int(os.environ.get(_SEED, random.SystemRandom().randrange(1_000_000)))
+    async with open_laboratory(setting) as lab:
+        report = await by_chance(lab, Report(seed=seed), 10, 3)
+    assert not report.violations, report.told()
+    assert report.strokes
