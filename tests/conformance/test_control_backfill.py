@@ -417,6 +417,19 @@ class TestTheLimits:
             assert f"<t:{since}:f>" in notice.body.content
             assert notice.body.silent
 
+    async def test_no_message_is_named_twice(self, heard: Database) -> None:
+        messages = [said(1001 + n) for n in range(52)]
+        async with Life(heard, a_past(*from_history(*messages))).lived() as life:
+            life.backfill.connected()
+            await life.finished()
+        more = a_past(*from_history(*messages, said(1060)))
+        async with Life(heard, more, backfill=timedelta(minutes=60)).lived() as life:
+            life.backfill.connected()
+            await life.finished()
+            told = [row.body.content for row in await life.notices()]
+        assert ["2 messages were" in told[0], "1 message was" in told[1]] == [True, True]
+        assert len(told) == 2
+
     async def test_first_mentions_in_a_channel_count_together(self, heard: Database) -> None:
         past = a_past(*from_history(*(said(1001 + n, HOME) for n in range(52))))
         async with Life(heard, past).lived() as life:

@@ -182,6 +182,31 @@ async def test_a_server_that_is_down_is_told_when_it_is_back(
     assert [[room.ref.conversation_id for room in some] for some in told] == [[home.id], [far.id]]
 
 
+async def test_the_rooms_are_kept_up_to_date_while_we_listen() -> None:
+    """What was heard and then lost on its way can be read as long as the connection lasts."""
+    async with LoopbackDiscord() as discord:
+        bot, ann = discord.add_bot("sol"), discord.add_person("ann")
+        home = discord.add_channel("general")
+        resting = await ann.open_thread(await ann.say(home.id, "one"), "One")
+        waking = await ann.open_thread(await ann.say(home.id, "two"), "Two")
+        await ann.archive(waking.id)
+        async with listening(discord, bot) as listener:
+            history = listener.client.history
+            assert set(await the_rooms(history)) == {home.id, resting.id}
+            made = discord.add_channel("made")
+            woken = await ann.say(waking.id, "inside")
+            await ann.archive(resting.id)
+            last = await ann.say(made.id, "the last")
+            await until(lambda: listener.heard.qsize() == 2)
+            rooms = await the_rooms(history)
+            assert set(rooms) == {home.id, made.id, waking.id}
+            assert (rooms[waking.id].newest, rooms[made.id].newest) == (woken.id, last.id)
+            discord.delete_channel(made.id)
+            await ann.say(home.id, "anything")
+            await until(lambda: listener.heard.qsize() == 3)
+            assert made.id not in await the_rooms(history)
+
+
 async def test_a_gap_is_told_and_a_resumed_connection_has_none() -> None:
     async with LoopbackDiscord() as discord:
         bot, ann = discord.add_bot("sol"), discord.add_person("ann")

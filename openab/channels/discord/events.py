@@ -73,7 +73,7 @@ class Events:
         """
         return {
             "READY": self._begin,
-            "MESSAGE_CREATE": lambda raw: self._arrived.put_nowait((self._pass_message, raw)),
+            "MESSAGE_CREATE": self._take_message,
             **self._reaction_parsers(),
             "INTERACTION_CREATE": self._on_interaction,
             "GUILD_CREATE": self._learn_guild,
@@ -143,6 +143,10 @@ class Events:
                 failure = error
         raise failure or Transient("the channel was not looked up")
 
+    def _take_message(self, raw: Mapping[str, Any]) -> None:
+        self._arrived.put_nowait((self._pass_message, raw))
+        self._history.note_message(raw)
+
     def _begin(self, raw: Mapping[str, Any]) -> None:
         self._history.begin(raw)
         self._on_ready()
@@ -163,9 +167,11 @@ class Events:
 
     def _learn(self, raw: Mapping[str, Any]) -> None:
         self._places.learn(raw)
+        self._history.learn_room(raw)
 
     def _forget(self, raw: Mapping[str, Any]) -> None:
         self._places.forget(PlatformId(str(raw["id"])))
+        self._history.forget_room(raw)
 
 
 _MADE_OR_CHANGED = ("CHANNEL_CREATE", "CHANNEL_UPDATE")

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -56,8 +57,8 @@ class DiscordHistory:
         self._servers_seconds = servers_seconds
         self._wall = wall
         self._missing: set[str] = set()
-        #: The rooms of each server that was told since the connection began.
-        self._told: dict[str, list[Room]] = {}
+        #: The rooms of each server that was told since the connection began, by their ids.
+        self._told: dict[str, dict[PlatformId, Room]] = {}
         self._guild_of: dict[PlatformId, str] = {}
         #: The roles that Discord made for us, by guild.
         self._roles: dict[str, frozenset[PlatformId]] = {}
@@ -77,10 +78,34 @@ class DiscordHistory:
         known = [*raw.get("channels", ()), *raw.get("threads", ())]
         try:
             if guild in self._missing:
-                self._told[guild] = [self._room(one, guild) for one in known]
+                rooms = [self._room(one, guild) for one in known]
+                self._told[guild] = {room.ref.conversation_id: room for room in rooms}
         finally:
             # One that cannot be understood will not come in another shape.
             self._settle(guild)
+
+    def learn_room(self, raw: Mapping[str, Any]) -> None:
+        """A raw channel or thread that was made or changed; archived ones are listed when asked for."""
+        guild = str(raw.get("guild_id"))
+        rooms = self._told.get(guild)
+        if rooms is None:
+            return
+        room = self._room(raw, guild)
+        if (raw.get("thread_metadata") or {}).get("archived"):
+            rooms.pop(room.ref.conversation_id, None)
+        else:
+            rooms[room.ref.conversation_id] = room
+
+    def forget_room(self, raw: Mapping[str, Any]) -> None:
+        """A raw channel or thread that is gone."""
+        self._told.get(str(raw.get("guild_id")), {}).pop(PlatformId(str(raw["id"])), None)
+
+    def note_message(self, raw: Mapping[str, Any]) -> None:
+        """A raw message was told: should it be lost on its way, its place has something new."""
+        rooms = self._told.get(str(raw.get("guild_id")), {})
+        room, message = rooms.get(PlatformId(str(raw.get("channel_id")))), raw.get("id")
+        if room is not None and message:
+            rooms[room.ref.conversation_id] = replace(room, newest=PlatformId(str(message)))
 
     def forget_guild(self, raw: Mapping[str, Any]) -> None:
         """A raw GUILD_DELETE: we are not there any more, or it is down and comes again later."""
@@ -107,7 +132,7 @@ class DiscordHistory:
     def _more(self, given: set[str]) -> list[Room]:
         fresh = [guild for guild in self._told if guild not in given]
         given.update(fresh)
-        return [room for guild in fresh for room in self._told[guild]]
+        return [room for guild in fresh for room in self._told[guild].values()]
 
     async def _until(self, probe: Callable[[], bool]) -> None:
         while not probe():
