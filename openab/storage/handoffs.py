@@ -89,6 +89,9 @@ async def _purge(tx: Transaction, receiver: AccountId, now: datetime) -> None:
 
 async def _refusal(tx: Transaction, incoming: Incoming, now: datetime) -> Refusal | None:
     receiver, envelope = incoming.receiver, incoming.envelope
+    if _moment(envelope.expires_at) <= now:
+        # It lived when it was judged; the wait at the gate was longer.
+        return Refusal.EXPIRED
     memory = await replay_events.look_up(tx, receiver, envelope.event_id, now)
     if memory.has_event:
         return Refusal.REPLAY

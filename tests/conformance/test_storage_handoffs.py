@@ -95,6 +95,10 @@ class TestAnEvent:
         finally:
             await next_life.close()
 
+    async def test_that_ran_out_while_it_waited_is_not_accepted(self, database: Database) -> None:
+        assert await decided(database, an_incoming(life=-1)) is Refusal.EXPIRED
+        assert await rows_of(database, replays_table) == 0
+
     async def test_is_another_ones_at_another_receiver(self, database: Database) -> None:
         incoming = an_incoming()
         other = Incoming(AccountId("902"), incoming.envelope, incoming.message, incoming.sent_at)
@@ -154,7 +158,7 @@ class TestTheMemory:
         assert await decided(database, known) is None
         async with database.transaction() as tx:
             await remembered(tx, MOST_REPLAY_EVENTS - 2, 600)
-        last, over = an_incoming(message="1001"), an_incoming(message="1002")
+        last, over = an_incoming(message="1001"), an_incoming(message="1002", life=900)
         assert await decided(database, last) is None
         assert await decided(database, over) is Refusal.REPLAY_CAPACITY
         assert await decided(database, known) is Refusal.REPLAY
