@@ -2,6 +2,8 @@
 
 The exit code is 0 also when a target is missed: 1 means that something could not be measured. A missed
 target is measured once more under a profiler, and the profile is named below the table.
+
+`python -m benchmarks lab` is the crash laboratory at length, with options of its own: see `benchmarks.lab`.
 """
 
 import argparse
@@ -14,6 +16,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from benchmarks import lab
 from benchmarks.report import Row, table
 from benchmarks.workload import DATABASES, Workload
 
@@ -23,6 +26,7 @@ NAMES = (
     "fifty_conversations",
     "hundred_streams",
     "three_hundred_turns",
+    "hundred_recoveries",
     "memory",
 )
 _PROFILES = Path(__file__).with_name("profiles")
@@ -30,7 +34,13 @@ _PROFILES = Path(__file__).with_name("profiles")
 
 def main(arguments: Sequence[str]) -> int:
     """Run what was asked for."""
+    # As on SIGINT: brokers and agents must not outlive a run that is told to stop.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    if arguments[:1] == ["lab"]:
+        return lab.main(arguments[1:])
     parser = argparse.ArgumentParser(prog="./dev bench", description=_sentences())
+    parser.epilog = "lab: " + (lab.__doc__ or "").splitlines()[0] + " (`lab --help`)"
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("name", nargs="*", help="which ones; without, all")
     parser.add_argument(
@@ -43,9 +53,6 @@ def main(arguments: Sequence[str]) -> int:
         parser.error(f"no such benchmark: {', '.join(sorted(unknown))}")
     databases = (told.database,) if told.database else DATABASES
     workload = Workload(is_smoke=told.smoke, databases=databases)
-    # As on SIGINT: brokers and agents must not outlive a run that is told to stop.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     return asyncio.run(_run(told.name or NAMES, workload, told.profiles))
 
 

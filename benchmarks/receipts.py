@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,12 +13,15 @@ class Receipts(asyncio.DatagramProtocol):
 
     def __init__(self) -> None:
         self.at: dict[str, float] = {}
+        #: How often each prompt was read, by this agent or that.
+        self.count: Counter[str] = Counter()
         self._news = asyncio.Event()
 
     def datagram_received(self, data: bytes, _address: object) -> None:
         """See asyncio: an agent tells that it has read a prompt."""
         tag, at = data.decode().split()
         self.at[tag] = float(at)
+        self.count[tag] += 1
         self._news.set()
 
     async def wait(self, tags: Iterable[str], seconds: float) -> None:

@@ -52,7 +52,8 @@ def table(rows: Sequence[Row]) -> str:
 
 def _cells(row: Row) -> tuple[str, str, str, str, str, str]:
     target = row.target
-    used = f"{100 * row.measured / target.limit:.0f} %"
+    # Of nothing, nothing can be used up.
+    used = f"{100 * row.measured / target.limit:.0f} %" if target.limit else ""
     verdict = "met" if row.is_met else "MISSED"
     measured, limit = f"{row.measured:.3g} {target.unit}", f"≤ {target.limit:g} {target.unit}"
     return target.what, measured, limit, used, verdict, row.note

@@ -57,7 +57,9 @@ class Stage:
             f"api_base = {json.dumps(self.discord.api_base)}\n"
             f"[agent]\ncommand = {json.dumps(sys.executable)}\nargs = {json.dumps(args)}\n"
             f"working_dir = {json.dumps(str(self.folder))}\n"
-            # Turns that still run when a measurement is over are not waited for.
+            # Every conversation has an agent of its own; turns that still run when a measurement is
+            # over are not waited for.
+            f"[pool]\nmax_sessions = 1000\n"
             f"[cluster]\ndrain_seconds = 1\n"
             f"[database]\nurl = {json.dumps(self._url)}\nauto_upgrade = true\n"
         )
@@ -98,6 +100,8 @@ class Stage:
         except TimeoutError:
             self._process.kill()
             await self._process.wait()
+        sessions = self.discord.gateway
+        await self.discord.wait_until(lambda: not sessions.of_bot(self.bot.id), _STOP_SECONDS)
 
     @property
     def broker(self) -> psutil.Process:

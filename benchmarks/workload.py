@@ -30,7 +30,7 @@ class Workload:
     @asynccontextmanager
     async def stage(self, database: str = "sqlite") -> AsyncIterator[Stage]:
         """A stage with a started broker on a new database of this kind."""
-        async with _address(database) as address, open_stage(address) as stage:
+        async with new_database(database) as address, open_stage(address) as stage:
             await stage.start(self.profile)
             yield stage
             if self.profile:
@@ -38,7 +38,8 @@ class Workload:
 
 
 @asynccontextmanager
-async def _address(database: str) -> AsyncIterator[str]:
+async def new_database(database: str) -> AsyncIterator[str]:
+    """The address of a new database of this kind; "" is SQLite, whose file is made where it is used."""
     if database == "sqlite":
         yield ""
         return

@@ -8,12 +8,14 @@ import pytest
 
 from benchmarks.__main__ import NAMES
 from benchmarks.commits import counting
+from benchmarks.lab import summary
 from benchmarks.report import Row, Target, percentile, table
 from benchmarks.workload import Workload
 from openab.domain.ids import AccountId, ChannelName
 from openab.storage import accounts
 from openab.storage.engine import Database
 from openab.storage.upgrade import upgrade
+from tests.lab.runs import Report
 
 _FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 
@@ -31,7 +33,7 @@ async def test_a_benchmark_has_a_sentence_and_measures_each_target(name: str) ->
     assert (module.__doc__ or "").splitlines()[0].endswith(".")
     assert [row.target for row in rows] == targets
     assert all(math.isfinite(row.measured) and row.measured >= 0 for row in rows)
-    assert all(row.target.limit > 0 and row.target.unit for row in rows)
+    assert all(row.target.limit >= 0 and row.target.unit for row in rows)
 
 
 def test_the_table_shows_a_miss_beside_its_target() -> None:
@@ -39,6 +41,22 @@ def test_the_table_shows_a_miss_beside_its_target() -> None:
     told = table([Row(target, 10, "n 3"), Row(target, 30), Row(target, math.nan)]).splitlines()
     assert " ".join(told[1].split()) == "something 10 ms ≤ 20 ms 50 % met n 3"
     assert [line.split()[-1] for line in told[2:]] == ["MISSED", "MISSED"]
+
+
+def test_of_a_target_of_nothing_nothing_is_used() -> None:
+    told = table([Row(Target("lost", 0, "turns"), 0), Row(Target("lost", 0, "turns"), 1)])
+    assert [line.split()[-1] for line in told.splitlines()[1:]] == ["met", "MISSED"]
+
+
+def test_the_laboratory_tells_what_it_struck_and_what_it_found() -> None:
+    report = Report(seed=7, violations=["no_overlap: two at once"], recoveries=[1.5])
+    report.note("agent:prompt:agent_run:after", "kill")
+    told = summary(report, 12)
+    assert "1 strikes (1 kill)" in told
+    assert "1 agent:prompt:agent_run:after" in told
+    assert "1 No session works on two prompts at once." in told
+    assert "seed 7" in told
+    assert "round 1: kill at agent:prompt:agent_run:after" in told
 
 
 def test_percentiles_are_measured_values() -> None:

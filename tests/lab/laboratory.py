@@ -113,7 +113,7 @@ class Laboratory:
             f'allow_user_messages = "involved"\n{self._setting.discord}'
             f"[agent]\ncommand = {json.dumps(sys.executable)}\nargs = {json.dumps(args)}\n"
             f"working_dir = {json.dumps(str(self._folder))}\n"
-            '[http]\nlisten = ""\n[reactions]\ntool_display = "none"\nnarration_display = true\n'
+            '[database]\nauto_upgrade = true\n[http]\nlisten = ""\n[reactions]\ntool_display = "none"\nnarration_display = true\n'
             "[reactions.timing]\ndebounce_ms = 50\n"
             "[presentation]\nedit_interval_ms = 300\nheartbeat_seconds = 5\n"
             f'[pool]\nmax_sessions = {self._setting.agents}\n[permissions]\nmode = "ask"\n'
