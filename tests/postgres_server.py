@@ -55,14 +55,16 @@ class TemporaryServer:
         self._user = UNPRIVILEGED if os.geteuid() == 0 else None
         self._folder: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
+        self._binaries = Path()
+        self._password, self._port = "", 0
         self.address = ""
 
     def __enter__(self) -> "TemporaryServer":
         self._folder = _fresh_folder(self._user)
         try:
-            binaries = _reachable(_wheel_binaries(), self._folder, self._user)
-            password = self._initialise(binaries)
-            self._start(binaries, password)
+            self._binaries = _reachable(_wheel_binaries(), self._folder, self._user)
+            self._password, self._port = self._initialise(self._binaries), _free_port()
+            self.resume()
         except BaseException:
             self.stop()
             raise
@@ -71,8 +73,8 @@ class TemporaryServer:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def stop(self) -> None:
-        """End the server and remove its folder. Twice is harmless."""
+    def halt(self) -> None:
+        """End the server, and every connection with it; its data stay. Twice is harmless."""
         if self._process is not None:
             self._process.send_signal(signal.SIGINT)
             try:
@@ -81,6 +83,10 @@ class TemporaryServer:
                 self._process.kill()
                 self._process.wait()
             self._process = None
+
+    def stop(self) -> None:
+        """End the server and remove its folder. Twice is harmless."""
+        self.halt()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
@@ -105,15 +111,15 @@ class TemporaryServer:
             raise NoPostgres(f"initdb failed: {done.stderr.strip()}")
         return password
 
-    def _start(self, binaries: Path, password: str) -> None:
+    def resume(self) -> None:
+        """Start the server, where it was before if it was halted; returns when it answers."""
         assert self._folder is not None
-        port = _free_port()
-        settings = [*_SETTINGS, f"port={port}", *(() if self._durable else _IN_A_HURRY)]
-        command: list[str | Path] = [binaries / "postgres", "-D", self._folder / "data"]
+        settings = [*_SETTINGS, f"port={self._port}", *(() if self._durable else _IN_A_HURRY)]
+        command: list[str | Path] = [self._binaries / "postgres", "-D", self._folder / "data"]
         for setting in settings:
             command += ["-c", setting]
         log = self._folder / "log"
-        with log.open("wb") as output:
+        with log.open("ab") as output:
             self._process = subprocess.Popen(
                 command,
                 user=self._user,
@@ -123,7 +129,8 @@ class TemporaryServer:
                 start_new_session=True,
                 env=_environment(),
             )
-        self.address = f"postgresql://postgres:{password}@127.0.0.1:{port}/postgres"
+        who = f"postgres:{self._password}"
+        self.address = f"postgresql://{who}@127.0.0.1:{self._port}/postgres"
         self._wait_until_it_answers(log)
 
     def _wait_until_it_answers(self, log: Path) -> None:

@@ -1,6 +1,7 @@
 """Every few seconds: the numbers that nobody reports by itself, and the counts that all processes share."""
 
 import asyncio
+import time
 
 import structlog
 
@@ -9,11 +10,12 @@ from openab.app.wiring import Parts
 from openab.domain.errors import OpenabError
 from openab.domain.ids import AccountId
 from openab.observability.metrics import Metrics
-from openab.storage import counts
-from openab.storage.engine import Transaction
+from openab.storage import counts, space
+from openab.storage.engine import Database, Transaction
 
 log = structlog.get_logger()
 _EVERY_SECONDS = 10.0
+_WEIGH_SECONDS = 300.0
 #: Discord resets the token at 1000 IDENTIFYs a day, and bans the address at 10,000 invalid requests in ten minutes.
 _MANY_IDENTIFIES = 800
 _MANY_INVALID = 5_000
@@ -27,6 +29,7 @@ class Gauges:
         self._identifies = 0
         self._invalid = 0
         self._commits = 0
+        self._weigh_at = 0.0
 
     def identified(self) -> None:
         """An IDENTIFY was sent."""
@@ -43,13 +46,25 @@ class Gauges:
         while True:
             try:
                 await self._measure(parts, account)
+                await self._weigh(parts.database)
             except OpenabError as error:
-                self._metrics.database_errors.labels("gauges").inc()
                 log.debug("gauges_not_measured", error=str(error))
             await asyncio.sleep(_EVERY_SECONDS)
 
+    async def _weigh(self, database: Database) -> None:
+        """How large the tables are: seldom, since SQLite has to count."""
+        if time.monotonic() < self._weigh_at:
+            return
+        async with database.read() as tx:
+            found, taken = await space.rows(tx), await space.size(tx)
+        for table, rows in found.items():
+            self._metrics.table_rows.labels(table).set(rows)
+        self._metrics.database_bytes.set(taken)
+        self._weigh_at = time.monotonic() + _WEIGH_SECONDS
+
     async def _measure(self, parts: Parts, account: AccountId) -> None:
         metrics = self._metrics
+        metrics.database_well.set(parts.database.health.reason is None)
         metrics.gateway_ready.set(parts.client.health().ready)
         metrics.agent_processes.set(parts.agents.processes)
         metrics.turns_in_line.set(parts.pool.waiting)

@@ -38,15 +38,18 @@ class Readiness:
     async def _database(self) -> Check:
         if self.database is None:
             return Check(ok=False, reason="not opened yet")
+        health = self.database.health
         try:
-            # As a writer: a file that somebody else holds can still be read.
-            async with asyncio.timeout(_PATIENCE), self.database.transaction() as tx:
-                await tx.now()
+            # A real write: what is full, read-only or held by somebody else can still be read.
+            async with asyncio.timeout(_PATIENCE):
+                await self.database.prove()
         except TimeoutError:
-            return Check(ok=False, reason=f"it takes no writes within {_PATIENCE:.0f} s")
+            slow = f"it takes no writes within {_PATIENCE:.0f} s"
+            return Check(ok=False, reason=health.reason or slow)
         except OpenabError as error:
-            return Check(ok=False, reason=str(error))
-        return Check(ok=True)
+            return Check(ok=False, reason=health.reason or str(error))
+        # Others' writes may fail though this one did not: a full disk lets small ones pass.
+        return Check(ok=health.reason is None, reason=health.reason or "")
 
     def _discord(self) -> Check:
         if self.client is None:

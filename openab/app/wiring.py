@@ -145,6 +145,9 @@ def wire(given: Given) -> Parts:
     agents = EmbeddedAgents(
         database_id=given.database.id, account=given.account, incarnation=Incarnation(worker)
     )
+    given.database.health.on_failure = lambda trouble: given.metrics.database_errors.labels(
+        trouble.value
+    ).inc()
     services = _services(given, told, agents, renewal, later, budget)
     dispatcher = later.dispatcher = Dispatcher(services)
     later.streams = Streams(
@@ -239,6 +242,8 @@ def _open_doors(
         dispatcher.answer_permission,
         endings.wake,
     )
+    # What there was no room for while the database was away is read from history.
+    intake.on_full, intake.on_room = doors.backfill.missed, doors.backfill.connected
     return intake, doors.backfill
 
 

@@ -37,7 +37,8 @@ def run(step: Coroutine[Any, Any, Result]) -> Result:
     try:
         return asyncio.run(step)
     except (OpenabError, OSError) as error:
-        fail(str(error), UNUSABLE if isinstance(error, DatabaseUrlInvalid) else FAILED)
+        said = str(getattr(error, "told", error))
+        fail(said, UNUSABLE if isinstance(error, DatabaseUrlInvalid) else FAILED)
     except Exception as error:
         from openab.storage.inspection import explained
 

@@ -40,8 +40,14 @@ def check(config: ConfigOption = None) -> None:
 
 @app.command()
 def vacuum(config: ConfigOption = None) -> None:
-    """Give the space of deleted rows back; other writers wait meanwhile."""
-    from openab.storage import upgrade as schema
+    """Give the space of deleted rows back. Brokers may go on: they wait for three seconds at most."""
+    from openab.storage import space
 
-    run(schema.vacuum(chosen_database(config).url))
-    typer.echo("done")
+    done = run(space.vacuum(chosen_database(config).url))
+    typer.echo(f"{_shown(done.before)} -> {_shown(done.after)}")
+    if done.told:
+        typer.echo(done.told)
+
+
+def _shown(count: int) -> str:
+    return f"{count / 1_000_000:.1f} MB"

@@ -18,6 +18,8 @@ from openab.config.findings import ConfigInvalid
 from openab.config.load import Loaded, load
 from openab.observability.logging import loop_exception_handler, setup
 from openab.observability.redaction import Redactor
+from openab.storage.failures import DatabaseUnavailable
+from openab.storage.trouble import Trouble, of_os
 from openab.storage.upgrade import SchemaRefused
 from openab.web.server import CannotListen
 
@@ -25,6 +27,7 @@ log = structlog.get_logger()
 FAILED, UNUSABLE = 1, 2
 #: What an operator has to change before another start can work.
 _UNUSABLE = (TokenRefused, AccountTaken, SchemaRefused, CannotListen)
+_UNUSABLE_DATABASE = frozenset({Trouble.READ_ONLY, Trouble.REFUSED})
 
 
 def start(source: str) -> None:
@@ -65,20 +68,31 @@ def _serve(loaded: Loaded, redactor: Redactor) -> int:
     try:
         asyncio.run(_broker(loaded, redactor))
     except Exception as error:
-        reason = _unusable(error)
-        if reason is None:
+        reason, code = _told(error)
+        if not reason:
             log.exception("broker_failed")
-            return FAILED
-        log.error("cannot_start", reason=str(reason))  # noqa: TRY400 - the sentence tells it all
-        return UNUSABLE
+        else:
+            log.error("cannot_start", reason=reason)  # noqa: TRY400 - the sentence tells it all
+        return code
     return 0
 
 
-def _unusable(error: BaseException) -> BaseException | None:
-    """The error that an operator has to mend, wherever it stands in a group."""
+def _told(error: BaseException) -> tuple[str, int]:
+    """What an operator can do something about, wherever it stands in a group, and the exit code.
+
+    A database that is away or full may be well at the next try; one that refuses us will not.
+    """
     if isinstance(error, BaseExceptionGroup):
-        return next(filter(None, map(_unusable, error.exceptions)), None)
-    return error if isinstance(error, _UNUSABLE) else None
+        found = map(_told, error.exceptions)
+        return next((told for told in found if told[0]), ("", FAILED))
+    if isinstance(error, _UNUSABLE):
+        return str(error), UNUSABLE
+    if isinstance(error, DatabaseUnavailable):
+        code = UNUSABLE if error.trouble in _UNUSABLE_DATABASE else FAILED
+        return f"the database cannot be used: {error.told}", code
+    if isinstance(error, OSError) and error.filename and of_os(error.errno) is not Trouble.AWAY:
+        return f"{error.strerror}: {error.filename}", FAILED
+    return "", FAILED
 
 
 async def _broker(loaded: Loaded, redactor: Redactor) -> None:

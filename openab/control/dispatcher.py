@@ -6,6 +6,7 @@ from collections.abc import Callable
 import structlog
 
 from openab.control.owner import ConversationOwner
+from openab.control.persist import Waits
 from openab.control.services import Services
 from openab.control.succession import Succession
 from openab.control.writer import ConversationWriter
@@ -70,6 +71,7 @@ class Dispatcher:
         self._leaving: list[_Held] = []
         #: Ours by the database, but nobody here acts for them.
         self._orphans: set[Ownership] = set()
+        self._waits = Waits("claim_failed")
         self._is_claiming = False
         self._succession = Succession(services)
         self._woken = asyncio.Event()
@@ -175,9 +177,10 @@ class Dispatcher:
         try:
             while not stopping.is_set() and await self._claim_some() == _AT_ONCE:
                 self._collect()
+            self._waits.over()
         except (Transient, Unknown) as error:
             # A claim whose commit is in doubt is given back when its lease is renewed.
-            log.warning("claim_failed", error=str(error))
+            self._waits.note(error)
 
     async def _claim_some(self) -> int:
         settings = self._services.settings

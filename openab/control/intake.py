@@ -18,11 +18,17 @@ from openab.storage.engine import Database, Transaction
 
 log = structlog.get_logger()
 _BATCH = 100
+#: Events that wait in memory at the most: some 30 MB.
+MOST_WAITING = 10_000
 #: The waits between tries to commit while the database is away, in seconds.
 _RETRIES = (0.1, 0.5, 1.0, 2.0, 5.0)
 
 
 Event = InboundMessage | InboundReaction
+
+
+def _nobody_reads() -> None:
+    """Nothing is read from history."""
 
 
 @dataclass(eq=False, slots=True)
@@ -46,6 +52,8 @@ class Intake:
         refuse: Callable[[MessageRef], None],
         signals: Signals,
         count: Callable[[str, str], None] = lambda _disposition, _reason: None,
+        *,
+        most: int = MOST_WAITING,
     ) -> None:
         """`refuse` is told which message gets a 🚫; it must not wait. `count` feeds the metrics."""
         self._database = database
@@ -54,14 +62,40 @@ class Intake:
         self._signals = signals
         self._count = count
         self._queue: asyncio.Queue[Event | Step] = asyncio.Queue()
+        self._most = most
+        self._is_full = False
+        #: Told that events are left out from now on, and that there is room for them again.
+        self.on_full: Callable[[], None] = _nobody_reads
+        self.on_room: Callable[[], None] = _nobody_reads
         #: While there is one, the account's mark stands still.
         self._hold: Step | None = None
         self._greatest: PlatformId | None = None
 
     def put(self, event: Event | Step) -> None:
-        """Take an event from the gateway; never waits. A reaction that says nothing is forgotten."""
-        if not isinstance(event, InboundReaction) or self._says(event) is not None:
-            self._queue.put_nowait(event)
+        """Take an event from the gateway; never waits. A reaction that says nothing is forgotten.
+
+        While the database is away what waits grows, up to a bound: what comes then is left out, and
+        read from history once there is room.
+        """
+        if isinstance(event, InboundReaction) and self._says(event) is None:
+            return
+        if not isinstance(event, Step) and self._leaves_out():
+            return
+        self._queue.put_nowait(event)
+
+    def _leaves_out(self) -> bool:
+        if not self._is_full and self._queue.qsize() >= self._most:
+            self._is_full = True
+            log.error("intake_full", events=self._queue.qsize())
+            self.on_full()
+        return self._is_full
+
+    def _note_room(self) -> None:
+        # Only when all is in: so late that history has everything that was left out.
+        if self._is_full and self._queue.empty():
+            self._is_full = False
+            log.info("intake_has_room")
+            self.on_room()
 
     def hold_mark(self) -> Step:
         """The mark stands still until the step that this returns is put and done; a later hold outlasts it."""
@@ -92,6 +126,7 @@ class Intake:
                 self._queue.task_done()
                 if isinstance(event, Step):
                     event.committed.set()
+            self._note_room()
             self._signals.tell("intake_committed")
 
     async def drained(self, seconds: float) -> bool:
@@ -111,7 +146,8 @@ class Intake:
                 await self._commit(batch)
             except (Transient, Unknown) as error:
                 # The inbox key makes a second commit of the same events harmless.
-                log.warning("intake_waits_for_database", error=str(error), events=len(batch))
+                tell = log.debug if attempt else log.warning
+                tell("intake_waits_for_database", error=str(error), events=len(batch))
                 await asyncio.sleep(_RETRIES[min(attempt, len(_RETRIES) - 1)])
                 attempt += 1
             else:

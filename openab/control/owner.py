@@ -10,7 +10,7 @@ import structlog
 from openab.control.beside import beside
 from openab.control.conversation_turns import ConversationTurns
 from openab.control.outbox import Outbox
-from openab.control.persist import RETRY_SECONDS
+from openab.control.persist import RETRY_SECONDS, Waits
 from openab.control.services import Services
 from openab.control.status_reactions import StatusReactions
 from openab.control.writer import ConversationWriter
@@ -48,6 +48,7 @@ class ConversationOwner:
         self._woken = asyncio.Event()
         self._draining = False
         self._lost = asyncio.Event()
+        self._waits = Waits("owner_steps_again", conversation=where.id)
         self._is_given_back = False
         #: How often in a row the database refused a step for good.
         self._refusals = 0
@@ -147,8 +148,7 @@ class ConversationOwner:
             is_done = await step()
         except (Transient, Unknown, StateChanged) as error:
             # A row that somebody else moved meanwhile is read again, too.
-            log.warning("owner_steps_again", conversation=self._where.id, error=str(error))
-            await asyncio.sleep(RETRY_SECONDS)
+            await self._waits.rest(error)
             return False
         except LeaseLost:
             raise
@@ -157,6 +157,7 @@ class ConversationOwner:
             await self._contain()
             return False
         self._refusals = 0
+        self._waits.over()
         return is_done
 
     async def _contain(self) -> None:

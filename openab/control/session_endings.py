@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import structlog
 
+from openab.control.persist import Waits
 from openab.control.services import Services
 from openab.domain.errors import Rejected, Transient, Unknown
 from openab.ports.agent import AgentSession
@@ -32,13 +33,15 @@ class SessionEndings:
 
     async def run(self) -> None:
         """End what is to be ended, until the task is cancelled."""
+        waits = Waits("session_endings_wait")
         while True:
             self._hinted.clear()
             try:
                 found = await self._found()
             except (Transient, Unknown) as error:
-                log.warning("session_endings_wait", error=str(error))
+                waits.note(error)
             else:
+                waits.over()
                 await self._end_all(found)
             await self._rest()
 

@@ -9,6 +9,7 @@ from functools import partial
 import structlog
 
 from openab.control.left_behind import LeftBehind, written_calls
+from openab.control.persist import Waits
 from openab.domain.agent_events import Numbered, Position, TextDelta, UsageChanged
 from openab.domain.errors import OpenabError, Transient, Unknown
 from openab.domain.ids import TurnId
@@ -175,29 +176,34 @@ class StreamLog:
 
     async def run(self) -> None:
         """Commit at the set pace until the task is cancelled."""
+        waits = Waits("stream_commit_failed")
         while True:
             await asyncio.sleep(self._every)
-            await self.flush()
+            error = await self.flush()
+            if error:
+                await waits.rest(error)
+            else:
+                waits.over()
 
-    async def flush(self) -> None:
-        """Commit what is pending now; a failure leaves it pending."""
+    async def flush(self) -> Transient | Unknown | None:
+        """Commit what is pending now; a failure leaves it pending, and is returned."""
         async with self._lock:
             dirty = [record for record in self._records.values() if record.is_dirty]
             if not dirty:
-                return
+                return None
             steps = {record.turn: record.take_pending() for record in dirty}
             usages = {record.turn: record.usage for record in dirty}
             try:
                 kept = await self._commit(dirty, steps, usages)
             except (Transient, Unknown) as error:
-                log.warning("stream_commit_failed", error=str(error), turns=len(dirty))
                 for record in dirty:
                     record.give_back(steps[record.turn])
-                return
+                return error
         for record in kept:
             record.kept_usage = usages[record.turn]
         await self._acknowledge(kept, steps)
         self._signals.tell("streams_committed")
+        return None
 
     async def _commit(
         self,

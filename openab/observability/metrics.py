@@ -80,6 +80,7 @@ class Metrics:
         about = "Rows of each table; on Postgres what its last ANALYZE estimated"
         self.table_rows = self._gauge("table_rows", about, "table")
         self.database_bytes = self._gauge("database_bytes", "What the database takes on disk")
+        self.database_well = self._gauge("database_well", "1 while the database does what is asked")
         about = "How late the event loop woke a sleeper"
         self.loop_lag = self._histogram("event_loop_lag_seconds", about, _LAG_SECONDS)
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from datetime import timedelta
 from uuid import uuid4
 
@@ -19,6 +19,7 @@ from openab.storage.failures import (
     Unwritable,
     translated,
 )
+from openab.storage.health import Health
 from openab.storage.transaction import Transaction, current, in_transaction
 
 __all__ = [
@@ -35,21 +36,28 @@ __all__ = [
 class Database:
     """One database, SQLite or PostgreSQL, used from one event loop."""
 
-    def __init__(self, dialect: Dialect, offset: Callable[[], timedelta]) -> None:
+    def __init__(self, dialect: Dialect, offset: Callable[[], timedelta], health: Health) -> None:
         self._dialect = dialect
         self._is_closed = False
         self.offset = offset
         self.dialect = dialect.name
+        self.health = health
         #: Write transactions that were committed through this object.
         self.commits = 0
         #: Which database this is; empty while it has no tables.
         self.id = ""
 
     @classmethod
-    async def open(cls, url: str, *, offset: Callable[[], timedelta] | None = None) -> "Database":
+    async def open(
+        cls,
+        url: str,
+        *,
+        offset: Callable[[], timedelta] | None = None,
+        health: Health | None = None,
+    ) -> "Database":
         """Connect to a SQLAlchemy URL; `offset` is added to the clock. Raises `DatabaseUnavailable`."""
         try:
-            database = cls(connect(url), offset or timedelta)
+            database = cls(connect(url), offset or timedelta, health or Health())
         except Exception as error:
             raise translated(error) from error
         try:
@@ -76,28 +84,40 @@ class Database:
         self._refuse_nesting()
         tx = None
         try:
-            async with self._dialect.write_turn(), self._open(self._dialect.writer) as tx:
-                try:
-                    yield tx
-                    await to_its_end("commit", tx.commit())
-                except BaseException:
-                    await to_its_end("rollback", tx.rollback())
-                    raise
+            with self._watched():
+                async with self._dialect.write_turn(), self._open(self._dialect.writer) as tx:
+                    try:
+                        yield tx
+                        await to_its_end("commit", tx.commit())
+                    except BaseException:
+                        await to_its_end("rollback", tx.rollback())
+                        raise
         finally:
             # Also when a cancellation came during a commit that succeeded.
             if tx is not None and tx.is_committed:
                 self.commits += 1
+                self.health.committed()
                 tx.run_hints()
+
+    async def prove(self) -> None:
+        """Write something for good that changes nothing, or raise what keeps the database from it."""
+        same = schema.database.c.created_at
+        async with self.transaction() as tx:
+            await tx.execute(sa.update(schema.database).values(created_at=same))
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[Transaction]:
         """Read one snapshot; the database refuses a write in here."""
         self._refuse_nesting()
-        async with self._open(self._dialect.reader) as tx:
-            try:
-                yield tx
-            finally:
-                await to_its_end("rollback", tx.rollback())
+        with self._watched():
+            async with self._open(self._dialect.reader) as tx:
+                try:
+                    yield tx
+                finally:
+                    await to_its_end("rollback", tx.rollback())
+
+    def _watched(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._is_closed else self.health.watched()
 
     @asynccontextmanager
     async def _open(self, engine: AsyncEngine) -> AsyncIterator[Transaction]:

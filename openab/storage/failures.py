@@ -7,10 +7,21 @@ import sqlite3
 from sqlalchemy import exc
 
 from openab.domain.errors import OpenabError, Rejected, Transient, Unknown
+from openab.storage.trouble import Trouble, of_os, of_postgres, of_sqlite
 
 
 class DatabaseUnavailable(Transient):
     """The database did not do it: out of reach, busy, full or shutting down. Nothing was changed."""
+
+    def __init__(self, message: str, trouble: Trouble = Trouble.AWAY) -> None:
+        super().__init__(message)
+        #: Why, and so what people can do about it.
+        self.trouble = trouble
+
+    @property
+    def told(self) -> str:
+        """The reason, and what to do."""
+        return f"{self}; {self.trouble.remedy}"
 
 
 class CommitUnknown(Unknown):
@@ -30,15 +41,14 @@ class Unwritable(Rejected):
     """A value does not fit its column (a number too large, NUL in a short name)."""
 
 
-#: SQLite's primary result codes for "not now": BUSY LOCKED NOMEM READONLY INTERRUPT IOERR FULL
-#: CANTOPEN PROTOCOL.
-_SQLITE_NOT_NOW = frozenset({5, 6, 7, 8, 9, 10, 13, 14, 15})
-#: SQLite's result codes that tell for sure that COMMIT did not happen: BUSY, FULL.
-_SQLITE_NOT_COMMITTED = frozenset({5, 13})
-#: Connection, read-only stand-by, roll-back, resources, operator, system; and lock_not_available.
-_POSTGRES_NOT_NOW = ("08", "25006", "40", "53", "57", "58", "55P03")
-#: Roll-back and integrity classes: the server said that COMMIT did not happen.
-_POSTGRES_NOT_COMMITTED = ("40", "23")
+#: SQLite's result codes that tell for sure that COMMIT did not happen: BUSY, READONLY, FULL.
+_SQLITE_NOT_COMMITTED = frozenset({5, 8, 13})
+#: Classes in which the server says that COMMIT did not happen: integrity, state, roll-back, resources.
+_POSTGRES_NOT_COMMITTED = ("23", "25", "40", "53")
+#: Of the class of roll-backs, but it says that nobody knows.
+_POSTGRES_UNKNOWN = "40003"
+#: A value, or a program, beyond what the server can take.
+_POSTGRES_UNWRITABLE = ("22", "54")
 
 
 def translated(error: Exception) -> Exception:
@@ -49,16 +59,18 @@ def translated(error: Exception) -> Exception:
         return _conflict(error)
     if _is_unwritable(error):
         return Unwritable(_message(error))
-    return DatabaseUnavailable(_message(error)) if _is_not_now(error) else error
+    trouble = _trouble(error)
+    return DatabaseUnavailable(_message(error), trouble) if trouble else error
 
 
 def translated_commit(error: Exception) -> Exception:
     """The same for COMMIT, where only the server's word proves that nothing happened."""
     if isinstance(error, exc.IntegrityError):
         return _conflict(error)
-    code, state = _sqlite_code(error), _sqlstate(error)
-    if code in _SQLITE_NOT_COMMITTED or (state or "").startswith(_POSTGRES_NOT_COMMITTED):
-        return DatabaseUnavailable(_message(error))
+    code, state = _sqlite_code(error), _sqlstate(error) or ""
+    is_refused = state.startswith(_POSTGRES_NOT_COMMITTED) and state != _POSTGRES_UNKNOWN
+    if is_refused or (code is not None and code & 0xFF in _SQLITE_NOT_COMMITTED):
+        return DatabaseUnavailable(_message(error), _trouble(error) or Trouble.BUSY)
     return CommitUnknown(_message(error))
 
 
@@ -69,13 +81,21 @@ def _conflict(error: exc.IntegrityError) -> Conflict:
     return Conflict(_message(error), name or (found[1] if found else None))
 
 
-def _is_not_now(error: Exception) -> bool:
+def _trouble(error: Exception) -> Trouble | None:
+    """Why the database does not do it now; None: that is not what the error says."""
+    code, state = _sqlite_code(error), _sqlstate(error)
+    known = of_postgres(state) if state else of_sqlite(code) if code is not None else None
+    if known:
+        return known
     if isinstance(error, exc.DBAPIError):
-        code, state = _sqlite_code(error), _sqlstate(error)
-        known = code in _SQLITE_NOT_NOW or (state or "").startswith(_POSTGRES_NOT_NOW)
-        return error.connection_invalidated or known
+        return Trouble.AWAY if error.connection_invalidated else None
+    if isinstance(error, exc.TimeoutError):
+        # Our own pool: all connections are in use.
+        return Trouble.BUSY
     # The driver lets time-outs and refused connections through as they are.
-    return isinstance(error, OSError | asyncio.TimeoutError | exc.TimeoutError | sqlite3.Error)
+    if isinstance(error, OSError):
+        return of_os(error.errno)
+    return Trouble.AWAY if isinstance(error, asyncio.TimeoutError | sqlite3.Error) else None
 
 
 def _is_unwritable(error: Exception) -> bool:
@@ -84,19 +104,24 @@ def _is_unwritable(error: Exception) -> bool:
     # asyncpg refuses a value that it cannot encode before it asks the server.
     cause = getattr(getattr(error, "orig", None), "__cause__", None)
     refused = isinstance(error, exc.InterfaceError) and isinstance(cause, ValueError)
-    return refused or (_sqlstate(error) or "").startswith("22")
+    return refused or (_sqlstate(error) or "").startswith(_POSTGRES_UNWRITABLE)
 
 
 def _sqlite_code(error: Exception) -> int | None:
-    code = getattr(getattr(error, "orig", None), "sqlite_errorcode", None)
-    return None if code is None else int(code) & 0xFF
+    code = getattr(_driver(error), "sqlite_errorcode", None)
+    return None if code is None else int(code)
 
 
 def _sqlstate(error: Exception) -> str | None:
-    return getattr(getattr(error, "orig", None), "sqlstate", None)
+    return getattr(_driver(error), "sqlstate", None)
+
+
+def _driver(error: Exception) -> object:
+    """The driver's own error; before there is a connection nothing is wrapped around it."""
+    return getattr(error, "orig", None) or error
 
 
 def _message(error: Exception) -> str:
     # Only the driver's first sentence: details and parameters quote what people wrote.
-    original = getattr(error, "orig", None) or error
+    original = _driver(error)
     return f"{type(original).__name__}: {str(original).splitlines()[0] if str(original) else '-'}"

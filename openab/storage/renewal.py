@@ -14,6 +14,7 @@ from openab.domain.errors import OpenabError
 from openab.domain.ids import ConversationId, WorkerId
 from openab.storage.dialect import clock
 from openab.storage.engine import Database
+from openab.storage.health import Health
 from openab.storage.schema import conversations
 
 log = structlog.get_logger()
@@ -59,6 +60,7 @@ class LeaseRenewal:
         self._offset = offset or timedelta
         self._valid: dict[tuple[ConversationId, int], float] = {}
         self._database: Database | None = None
+        self._is_failing = False
         self._cancel: Callable[[], object] = lambda: None
         self._is_running = threading.Event()
         # A daemon: a database that hangs must not keep a stopped process alive.
@@ -107,11 +109,13 @@ class LeaseRenewal:
             renewal = Renewal(asked_at, await self._renew())
         except OpenabError as error:
             renewal = Renewal(asked_at, failure=error)
-            log.warning("lease_renewal_failed", worker=self._worker, error=str(error))
+            tell = log.debug if self._is_failing else log.warning
+            tell("lease_renewal_failed", worker=self._worker, error=str(error))
         except Exception as error:
             # A bug must not end the thread unseen.
             renewal = Renewal(asked_at, failure=error)
             log.exception("lease_renewal_failed", worker=self._worker)
+        self._is_failing = renewal.failure is not None
         self._remember(renewal)
         self._tell(renewal)
         wait = min(self._every_seconds, _RETRY_SECONDS) if renewal.failure else self._every_seconds
@@ -120,7 +124,7 @@ class LeaseRenewal:
     async def _renew(self) -> dict[ConversationId, int]:
         database = self._database
         if database is None:
-            database = self._database = await Database.open(self._url)
+            database = self._database = await Database.open(self._url, health=Health(is_told=False))
         async with database.transaction() as tx:
             rows = await tx.execute(self._statement(database.dialect))
         return {ConversationId(row.id): row.epoch for row in rows}

@@ -133,8 +133,13 @@ class Transaction:
     async def _undo(self, nested: AsyncTransaction) -> None:
         if self._connection.invalidated or not nested.is_active:
             return
-        await to_its_end("rollback to savepoint", nested.rollback())
-        self._is_broken = False
+        try:
+            await to_its_end("rollback to savepoint", nested.rollback())
+        except sa.exc.DBAPIError as error:
+            # With a full or broken disk SQLite rolls the whole transaction back by itself.
+            log.info("savepoint_gone", error=type(error).__name__)
+        else:
+            self._is_broken = False
 
     def _must_be_sound(self) -> None:
         if not self.is_open:

@@ -54,7 +54,10 @@ async def check(url: str) -> SchemaState:
     """Look at the schema and change nothing; raises `DatabaseUnavailable`."""
     if dialect.is_missing(url):
         return SchemaState(SchemaAge.EMPTY, None, SCHEMA_REVISION, is_in_use=False)
-    engines = dialect.connect(url)
+    try:
+        engines = dialect.connect(url)
+    except Exception as error:
+        raise translated(error) from error
     try:
         async with engines.reader.connect() as connection:
             return await connection.run_sync(_look)
@@ -100,20 +103,6 @@ async def prepare(url: str, *, auto_upgrade: bool) -> SchemaState:
             "stop that one first, or type: openab db upgrade"
         )
     return await upgrade(url)
-
-
-async def vacuum(url: str) -> None:
-    """Give the space of deleted rows back; raises `DatabaseUnavailable` if the database is busy."""
-    if dialect.is_missing(url):
-        raise SchemaRefused("there is no database yet; type: openab db upgrade")
-    engine = dialect.vacuum_engine(url)
-    try:
-        async with engine.connect() as connection:
-            await connection.exec_driver_sql("VACUUM")
-    except Exception as error:
-        raise translated(error) from error
-    finally:
-        await engine.dispose()
 
 
 def _look(connection: sa.Connection) -> SchemaState:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from openab.storage import dialect
+from openab.storage import dialect, space
 from openab.storage import upgrade as schema
 from openab.storage.engine import Database, DatabaseUnavailable
 from openab.storage.schema import SCHEMA_REVISION, conversations, sessions
@@ -238,7 +238,7 @@ async def test_on_sqlite_only_one_migrates_at_a_time(sqlite_address: str) -> Non
 
 
 async def test_vacuum_keeps_everything(database: Database, database_address: str) -> None:
-    await schema.vacuum(database_address)
+    await space.vacuum(database_address)
     async with database.read() as tx:
         assert (await tx.execute(sa.select(conversations.c.id))).scalar_one() == "c"
 
