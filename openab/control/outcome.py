@@ -150,8 +150,17 @@ async def _ending(
         has_other_bot=where.has_other_bot,
         has_placeholder=shown is not None,
         placeholder_is_newest=shown is not None
-        and (newest is None or snowflake(newest) <= snowflake(shown)),
+        and (newest is None or snowflake(newest) <= snowflake(shown))
+        and not await _is_more_owed(tx, turn),
         is_doubtful=run.end is None or run.shown.edit_unknown or run.shown.placeholder_lost,
+    )
+
+
+async def _is_more_owed(tx: Transaction, turn: Turn) -> bool:
+    """Whether messages of earlier turns are on their way: they will stand below the placeholder."""
+    return any(
+        row.kind is DeliveryKind.CREATE and row.turn != turn.id
+        for row in await deliveries.open_of(tx, turn.conversation)
     )
 
 

@@ -73,7 +73,7 @@ class Recovery:
             found = [(turn, await left_behind(tx, turn)) for turn in running]
         if not found:
             return None
-        lost = [await self._seen(turn, left.cut_off()) for turn, left in found]
+        lost = [await self._seen(turn, left) for turn, left in found]
         return await self._decide_all(lost)
 
     async def _running(self, tx: Transaction) -> list[Turn]:
@@ -166,7 +166,7 @@ class Recovery:
             continued_by=None,
             not_before=None,
         )
-        await streams.begin_attempt(tx, turn.id, written_calls(lost.left.tools))
+        await streams.begin_attempt(tx, turn.id, written_calls(lost.left.cut_off().tools))
         for question in await questions_of(tx, turn):
             await owe_delete(tx, turn, question)
 
@@ -180,7 +180,7 @@ class Recovery:
         await streams.note_phase(tx, turn.id, "waiting_for_people")
         for row in (*await placeholders_of(tx, turn), *await questions_of(tx, turn)):
             await owe_delete(tx, turn, row)
-        unfinished = [call.label for call in lost.left.tools if call.is_interrupted]
+        unfinished = [call.label for call in lost.left.tools if not call.is_finished]
         text = notices.asked_whether_to_go_on(unfinished)
         buttons = (continue_button(turn.id, turn.attempt), stop_button(turn.id))
         await owe_notice(tx, turn, continue_key(turn), text, buttons=buttons)
@@ -200,7 +200,7 @@ class Recovery:
         return Run(
             raw=lost.left.raw,
             answer="",
-            tools=lost.left.tools,
+            tools=lost.left.cut_off().tools,
             end=end,
             shown=Shown(edit_unknown=True),
             earlier=lost.told,
