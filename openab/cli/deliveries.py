@@ -1,21 +1,24 @@
-"""`openab deliveries`: what is or was owed to conversations."""
+"""`openab deliveries`: what is or was owed to conversations, and how to have it sent again."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from openab.cli.database import ConfigOption, chosen_database, run
+from openab.cli.database import FAILED, ConfigOption, chosen_database, fail, run
 from openab.cli.listing import JsonOption, LimitOption, OpenOption, delivery_words, print_listing
 from openab.cli.printing import moment
 
 if TYPE_CHECKING:
+    from openab.control.resend import Resent
     from openab.storage.inspection import DeliveryLine
 
 app = typer.Typer()
+_BY = "the command line"
 
 
-@app.command()
+@app.callback(invoke_without_command=True)
 def deliveries(
+    context: typer.Context,
     config: ConfigOption = None,
     *,
     json: JsonOption = False,
@@ -23,6 +26,8 @@ def deliveries(
     limit: LimitOption = 50,
 ) -> None:
     """List deliveries, the newest first. Their texts are not shown."""
+    if context.invoked_subcommand is not None:
+        return
     from openab.storage.inspection import list_deliveries
 
     address = chosen_database(config)
@@ -32,6 +37,38 @@ def deliveries(
         "written",
     )  # fmt: skip
     print_listing(lines, headings, _cells, json=json)
+
+
+@app.command()
+def resend(
+    what: Annotated[
+        str,
+        typer.Argument(metavar="ID", help="A dead delivery, or a turn for all of its dead ones."),
+    ],
+    config: ConfigOption = None,
+) -> None:
+    """Owe dead messages anew: each once, however often this is typed. A running broker sends them at once."""
+    resent = run(_resend(chosen_database(config).url, what))
+    if resent.verdict.value == "nothing":
+        fail(f"nothing to send again: {what} names no message that could not be delivered", FAILED)
+    if resent.verdict.value == "done_before":
+        typer.echo("was owed anew before, nothing to do")
+    else:
+        typer.echo(f"owed anew: {resent.count}")
+
+
+async def _resend(url: str, what: str) -> "Resent":
+    from openab.control.resend import resend as owe_anew
+    from openab.storage.engine import Database
+    from openab.storage.upgrade import prepare
+
+    await prepare(url, auto_upgrade=False)
+    database = await Database.open(url)
+    try:
+        async with database.transaction() as tx:
+            return await owe_anew(tx, what, _BY)
+    finally:
+        await database.close()
 
 
 def _cells(line: "DeliveryLine") -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import structlog
 
@@ -9,6 +10,7 @@ from openab.control.commands_cancel import cancel, cancel_all, reset
 from openab.control.commands_continue import go_on
 from openab.control.commands_options import WANTED, SessionChoices
 from openab.control.commands_reports import SESSIONS, session_list, usage
+from openab.control.resend import Verdict, dead_rows, requested_by, resend
 from openab.control.settings import Settings
 from openab.domain.errors import Transient, Unknown
 from openab.domain.gates import Disposition, may_press
@@ -103,6 +105,8 @@ class Commands:
             return CommandAnswer(notices.not_allowed_here())
         if command.kind is CommandKind.PERMIT:
             return CommandAnswer(await self._answer_permission(command))
+        if command.kind is CommandKind.RESEND:
+            return CommandAnswer(await self._resend(command))
         if command.kind in _CHANGES:
             return CommandAnswer(await self._change(command))
         return await self._look(command)
@@ -167,6 +171,23 @@ class Commands:
         is_answered = await self._permit(*asked)
         log.info("permission_answered", turn_id=turn.id, by=author.id, in_time=is_answered)
         return notices.permission_answered() if is_answered else notices.permission_closed()
+
+    async def _resend(self, command: InboundCommand) -> str:
+        """By the requester of what could not be delivered, or an operator; once, however often pressed."""
+        author = command.author
+        async with self._database.transaction() as tx:
+            await self._note(tx, command)
+            turn = await requested_by(tx, await dead_rows(tx, command.argument))
+            if turn is None or turn.account != self._settings.account:
+                return notices.nothing_to_send_again()
+            if not turn.is_asked_by(author.id) and author.id not in self._settings.operators():
+                return notices.not_yours_to_send_again(turn.requester_name)
+            resent = await resend(tx, command.argument, author.id)
+            for conversation in resent.conversations:
+                tx.after_commit(partial(self._wake, conversation))
+        log.info("resend_asked", turn_id=turn.id, by=author.id, verdict=resent.verdict.value)
+        is_owed = resent.verdict is Verdict.OWED
+        return notices.sent_again(resent.count) if is_owed else notices.sent_again_before()
 
     def _refusal(self, command: InboundCommand) -> str | None:
         ref = command.conversation

@@ -10,7 +10,7 @@ import structlog
 from openab.control.attempt import Answer, AttemptMaker, Result
 from openab.control.bot_turn_cap import is_said
 from openab.control.evidence import Finding, look
-from openab.control.parent import tell_waiting
+from openab.control.parent import tell_waiting, thread_refused
 from openab.control.refusals import Refused, instead_of_edit, settle_refusal, tell_unclear
 from openab.control.retire import is_placeholder, retire_older
 from openab.control.settings import Settings
@@ -36,6 +36,7 @@ from openab.storage import conversations, deliveries, turns
 from openab.storage.conversations import Conversation, Ownership
 from openab.storage.deliveries import Delivery
 from openab.storage.engine import Database, Transaction
+from openab.text import notices
 
 log = structlog.get_logger()
 #: After so many tries in doubt an edit or deletion does not hold up what stands behind it.
@@ -181,6 +182,9 @@ class Outbox:
             where = await conversations.lock(tx, self._ownership)
             fresh = await deliveries.get(tx, delivery.id)
             if fresh is None or fresh.state not in {DeliveryState.PENDING, DeliveryState.UNKNOWN}:
+                return None
+            if self._must_look(fresh, await tx.now()):
+                # The nonce's window has ended while this waited for its turn.
                 return None
             if fresh.kind is DeliveryKind.CREATE and fresh.platform_id:
                 await self._confirm_echoed(tx, fresh)
@@ -345,6 +349,8 @@ class Outbox:
         dead = await deliveries.record(tx, delivery, GivenUp(reason))
         if dead.purpose is Purpose.FINAL:
             await tell_unclear(tx, self._settings, self._where, dead)
+        elif dead.purpose is Purpose.THREAD:
+            await thread_refused(tx, self._settings, self._where, notices.thread_unclear())
         await settle_turn(tx, self._settings, dead.turn)
 
 

@@ -1,5 +1,6 @@
 """What has to be told in the parent, because the thread is not there or cannot be written."""
 
+from dataclasses import replace
 from datetime import datetime
 
 from openab.control.outcome import end_unprompted
@@ -53,7 +54,6 @@ async def owe_in(
     reply_to: PlatformId | None = None,
 ) -> None:
     """A notice in another conversation than the turn's; its own owner sends it."""
-    silent = MessageBody(body.content, reply_to=reply_to, silent=body.silent)
     await deliveries.owe(
         tx,
         Owed(
@@ -62,7 +62,7 @@ async def owe_in(
             key=key,
             kind=DeliveryKind.CREATE,
             purpose=Purpose.NOTICE,
-            body=silent,
+            body=replace(body, reply_to=reply_to, mention=None),
             seq=await conversations.take_seq(tx, where.id),
         ),
     )

@@ -24,6 +24,7 @@ from openab.storage.conversations import Conversation
 from openab.storage.deliveries import Delivery, Owed, superseding
 from openab.storage.engine import Transaction
 from openab.text import notices
+from openab.text.buttons import resend_button
 
 log = structlog.get_logger()
 
@@ -154,21 +155,23 @@ async def tell_loss(
         else notices.part_lost(dead.part, total, reason)
     )
     if dead.dead_reason not in _UNWRITABLE:
-        await owe_in(tx, settings, where, f"{dead.key}:lost", presentation_body(text))
+        body = presentation_body(text, (resend_button(dead.id),))
+        await owe_in(tx, settings, where, f"{dead.key}:lost", body)
         return
     parent = await parent_of(tx, where)
-    if parent is not None:
-        # Every part fails like this one: it is told once.
-        told = presentation_body(notices.answer_undelivered(reason))
+    if parent is not None and dead.turn:
+        # Every part fails like this one: it is told once, and the button is for all of them.
+        buttons = (resend_button(dead.turn),)
+        told = presentation_body(notices.answer_undelivered(reason), buttons)
         await owe_in(tx, settings, parent, f"turn:{dead.turn}:unwritable:v1", told)
 
 
 async def tell_unclear(
     tx: Transaction, settings: Settings, where: Conversation, dead: Delivery
 ) -> None:
-    """Say that nobody can tell whether a part arrived; it is not sent twice."""
-    text = notices.delivery_unclear()
-    await owe_in(tx, settings, where, f"{dead.key}:unclear", presentation_body(text))
+    """Say that nobody can tell whether a part arrived; it is not sent twice, unless somebody says so."""
+    body = presentation_body(notices.delivery_unclear(), (resend_button(dead.id),))
+    await owe_in(tx, settings, where, f"{dead.key}:unclear", body)
 
 
 _ACTIONS: dict[tuple[DeliveryKind, Refusal], Action] = {

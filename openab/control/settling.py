@@ -9,7 +9,7 @@ from openab.domain.delivery import LIFECYCLE, DeadReason, DeliveryState
 from openab.domain.ids import TurnId
 from openab.domain.turn import TurnState, settled
 from openab.storage import deliveries, reactions, turns
-from openab.storage.deliveries import Delivery
+from openab.storage.deliveries import Delivery, stem_of
 from openab.storage.engine import Transaction
 
 log = structlog.get_logger()
@@ -32,7 +32,7 @@ async def settle_turn(tx: Transaction, settings: Settings, turn_id: TurnId | Non
     owed = [row for row in await deliveries.of_turn(tx, turn_id) if row.is_owed]
     if any(row.state in LIFECYCLE.open for row in owed):
         return
-    event = settled(turn.outcome, any_dead=any(_is_loss(row) for row in owed))
+    event = settled(turn.outcome, any_dead=any(_is_loss(row) for row in _newest(owed)))
     state = await turns.record(tx, turn, event, settled_at=await tx.now())
     if settings.reactions.enabled:
         await reactions.conclude(tx, turn_id, _last_emoji(settings, turn_id, state), await tx.now())
@@ -49,6 +49,12 @@ def _last_emoji(settings: Settings, turn: TurnId, state: TurnState) -> str | Non
 def _face(turn: TurnId) -> str:
     """Any one, but the same each time it is asked for: what stands there must be known."""
     return _FACES[zlib.crc32(turn.encode()) % len(_FACES)]
+
+
+def _newest(rows: list[Delivery]) -> list[Delivery]:
+    """The last version of each: what was owed anew is not lost with the version before."""
+    last = {stem_of(row): row for row in sorted(rows, key=lambda row: row.version)}
+    return list(last.values())
 
 
 def _is_loss(row: Delivery) -> bool:

@@ -145,6 +145,8 @@ class CommandKind(StrEnum):
     PAGE = "page"
     #: An answer to an agent's question; its argument is `TURN:QUESTION:OPTION`, the last two numbers.
     PERMIT = "permit"
+    #: What could not be delivered is to be sent again; its argument names the delivery or the turn.
+    RESEND = "resend"
 
 
 @dataclass(frozen=True, slots=True)

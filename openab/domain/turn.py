@@ -94,6 +94,11 @@ class RowDead:
     """All owed rows are settled, and one of them could not be delivered."""
 
 
+@dataclass(frozen=True, slots=True)
+class OwedAnew:
+    """Somebody wants what could not be delivered to be sent again: the turn has something owed."""
+
+
 TurnEvent = (
     Claimed
     | CancelledQueued
@@ -104,6 +109,7 @@ TurnEvent = (
     | SettledCancelled
     | SettledInterrupted
     | RowDead
+    | OwedAnew
 )
 
 LIFECYCLE: Machine[TurnState] = Machine(
@@ -123,6 +129,7 @@ LIFECYCLE: Machine[TurnState] = Machine(
         TurnState.CANCELLED: {},
         TurnState.INTERRUPTED: {},
     },
+    reopened={TurnState.FAILED: {OwedAnew: TurnState.ANSWERED}},
 )
 
 _SETTLED: dict[Outcome, TurnEvent] = {

@@ -225,10 +225,15 @@ async def listed(
     return [dict(row) for row in result.mappings()]
 
 
+def stem_of(delivery: Delivery) -> str:
+    """What all versions of a delivery have in common."""
+    return re.sub(r":v\d+$", "", delivery.key)
+
+
 def superseding(delivery: Delivery, **changes: object) -> Owed:
     """The next version of a delivery, in its place: a new key and nonce, since the body differs."""
     version = delivery.version + 1
-    stem = re.sub(r":v\d+$", "", delivery.key)
+    stem = stem_of(delivery)
     owed = Owed(
         account=delivery.account,
         conversation=delivery.conversation,

@@ -33,6 +33,7 @@ _LOGGED = {
     "SettledFailed": "turn_settled",
     "SettledCancelled": "turn_settled",
     "SettledInterrupted": "turn_settled",
+    "OwedAnew": "answer_owed_anew",
     "RowDead": "turn_settled",
 }
 _ENDED = {

@@ -1,6 +1,6 @@
 """The buttons under a turn's messages; the custom id tells the adapter what a press means."""
 
-from openab.domain.ids import TurnId
+from openab.domain.ids import DeliveryId, TurnId
 from openab.domain.outbound import Button
 
 
@@ -12,3 +12,8 @@ def stop_button(turn: TurnId) -> Button:
 def continue_button(turn: TurnId, attempt: int) -> Button:
     """Has a turn go on whose attempt of this number was interrupted."""
     return Button(custom_id=f"openab:continue:{turn}:{attempt}", label="Continue", style="success")
+
+
+def resend_button(what: DeliveryId | TurnId) -> Button:
+    """Has a delivery, or everything of a turn, be sent again that could not be delivered."""
+    return Button(custom_id=f"openab:resend:{what}", label="Send again", style="primary")

@@ -221,17 +221,44 @@ def messages_skipped(count: int, since: datetime) -> str:
 def part_lost(number: int, total: int, reason: str = "") -> str:
     """Names the gap that a part left which could not be delivered."""
     cause = f" ({_line(reason)})" if reason else ""
-    return f"⚠️ Part {number} of {total} of this answer could not be delivered{cause}. Ask the agent to repeat it."
+    return f"⚠️ Part {number} of {total} of this answer could not be delivered{cause}. It is kept and can be sent again."
 
 
 def answer_undelivered(reason: str) -> str:
     """Nothing of the answer could be delivered."""
-    return f"⚠️ The answer could not be delivered: {_line(reason)}. It is kept; ask the agent to repeat it."
+    return (
+        f"⚠️ The answer could not be delivered: {_line(reason)}. It is kept and can be sent again."
+    )
 
 
 def delivery_unclear() -> str:
-    """Nobody can tell whether a message of the answer arrived."""
-    return "⚠️ It is unclear whether a part of this answer was posted; it was not sent twice. If it is missing, ask again."
+    """Nobody can tell whether a message of the answer arrived; a button stands below."""
+    return "⚠️ It is unclear whether a part of this answer was posted; it was not sent twice. If it is missing, have it sent again."
+
+
+def sent_again(parts: int) -> str:
+    """What was asked to be sent again is on its way."""
+    return "📤 It is sent again." if parts == 1 else f"📤 {parts} messages are sent again."
+
+
+def sent_again_before() -> str:
+    """Somebody had that sent again already."""
+    return "It was sent again before: nothing to do."
+
+
+def nothing_to_send_again() -> str:
+    """It is not there, or it is no message that could not be delivered."""
+    return "Nothing to send again: that is not, or no more, a message that could not be delivered."
+
+
+def not_yours_to_send_again(requester: str) -> str:
+    """Somebody else wanted a message to be sent again."""
+    return f"⛔ Only {_name(requester)}, who asked, or an operator can have this sent again."
+
+
+def thread_unclear() -> str:
+    """Why a thread is not used: its opening may or may not have been carried out."""
+    return "it is unclear whether Discord opened it"
 
 
 def not_stored() -> str:

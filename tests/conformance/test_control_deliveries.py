@@ -234,6 +234,8 @@ class TestACreate:
         row = await box.row("turn:1:final:1:v1")
         assert (row.anchor, row.dead_reason) == (anchor.message_id, DeadReason.UNCLEAR)
         assert "not sent twice" in box.shown()[0]
+        (button,) = box.channel.posted(THREAD)[0].body.buttons
+        assert button.custom_id == f"openab:resend:{row.id}"
         assert await box.turn_state(turn) is TurnState.FAILED
 
     async def test_that_may_not_be_looked_for_is_unclear(self, box: Box) -> None:
@@ -614,6 +616,19 @@ class TestAThread:
         assert await box.state("thread:v1") == "unknown"
         await box.run_later(61)
         assert await box.state("thread:v1") == "sent"
+
+    async def test_a_thread_that_nobody_can_look_for_ends_its_turn_told(self, box: Box) -> None:
+        box.channel.fail("open_thread", DeliveryUnknown("502"))
+        box.channel.fail("open_thread", refused(Refusal.FORBIDDEN))
+        box.channel.fail("history", refused(Refusal.FORBIDDEN))
+        await self.opening(box)
+        await box.run()
+        await box.run_later(5)
+        await box.run_later(61)
+        assert (await box.row("thread:v1")).dead_reason is DeadReason.UNCLEAR
+        assert await box.turn_state(self.turn) is TurnState.ANSWERED
+        (text,) = await box.told_in_parent()
+        assert "unclear" in text
 
     async def test_a_refusal_after_doubt_of_a_thread_that_is_not_there(self, box: Box) -> None:
         box.channel.fail("open_thread", DeliveryUnknown("502"))

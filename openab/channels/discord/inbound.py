@@ -43,6 +43,7 @@ _COMPONENTS = {
     "stop": CommandKind.CANCEL,
     "continue": CommandKind.CONTINUE,
     "permit": CommandKind.PERMIT,
+    "resend": CommandKind.RESEND,
     "config": CommandKind.CHOOSE,
     "page": CommandKind.PAGE,
 }

@@ -24,6 +24,7 @@ TURN_EVENTS: list[object] = [
     turn.SettledCancelled(),
     turn.SettledInterrupted(),
     turn.RowDead(),
+    turn.OwedAnew(),
 ]
 DELIVERY_EVENTS: list[object] = [
     delivery.Begun(),
@@ -64,7 +65,7 @@ def test_whatever_happens_only_arrows_change_a_state(
     for choice in choices:
         event = events[choice % len(events)]
         if machine.allows(state, type(event)):
-            assert state not in machine.terminal
+            assert state not in machine.terminal or type(event) in machine.reopened[state]
             state = machine.next(state, event)
         else:
             before = state
@@ -108,6 +109,13 @@ def test_the_final_states_are_the_ones_of_the_design() -> None:
 def test_only_a_queued_turn_is_cancelled_directly() -> None:
     allowing = [s for s in TurnState if turn.LIFECYCLE.allows(s, turn.CancelledQueued)]
     assert allowing == [TurnState.QUEUED]
+
+
+def test_only_a_failed_turn_is_owed_something_again() -> None:
+    allowing = [s for s in TurnState if turn.LIFECYCLE.allows(s, turn.OwedAnew)]
+    assert allowing == [TurnState.FAILED]
+    assert turn.LIFECYCLE.next(TurnState.FAILED, turn.OwedAnew()) is TurnState.ANSWERED
+    assert "failed --> answered: OwedAnew" in turn.LIFECYCLE.to_mermaid()
 
 
 def test_nothing_is_sent_without_a_committed_try() -> None:
