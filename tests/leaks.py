@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 
 #: What is ending by itself gets this long to have ended.
-GRACE_SECONDS = 1.0
+GRACE_SECONDS = 10.0
 
 
 async def tasks_left() -> list[str]:

@@ -53,7 +53,7 @@ async def drop_database(address: str, server: str) -> None:
     await _execute(server, f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
 
 
-async def connections_left(address: str, server: str, within: float = 2.0) -> int:
+async def connections_left(address: str, server: str, within: float = 30.0) -> int:
     """How many connections to it are still open after `within` seconds; a backend needs a moment to go."""
     name = _name(address)
     deadline = time.monotonic() + within

@@ -569,7 +569,7 @@ class Agent:
             return None
         if "reply-before-replay" in self._modes:
             self._wire.answer(request_id, result=self._config_options(session))
-            threading.Timer(0.05, self._replay, [session]).start()
+            threading.Timer(0.3, self._replay, [session]).start()
             return None
         self._replay(session)
         self._player(session).update("available_commands_update", availableCommands=[])

@@ -294,7 +294,7 @@ class Stage:
 
     # What a test sees.
 
-    async def until(self, probe: Callable[[], Awaitable[object]], within: float = 10.0) -> None:
+    async def until(self, probe: Callable[[], Awaitable[object]], within: float = 60.0) -> None:
         """Wait until `probe` is truthy; it is asked again whenever something was told."""
         async with asyncio.timeout(within):
             while True:
@@ -327,7 +327,7 @@ class Stage:
                     return await turns.get(tx, row["id"])
         return None
 
-    async def settled(self, message: InboundMessage, within: float = 10.0) -> Turn:
+    async def settled(self, message: InboundMessage, within: float = 60.0) -> Turn:
         """Wait until the message's turn has its last state, and nothing more is owed for it."""
 
         async def is_over() -> bool:

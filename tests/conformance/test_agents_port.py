@@ -115,12 +115,12 @@ def a_prompt(host: Agents, text: str, turn: str = "t1", attempt: int = 1, step: 
 
 
 async def events(host: Agents, turn: str = "t1", after: int = 0) -> list[AgentEvent]:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         return [numbered.event async for numbered in host.events(TurnId(turn), after)]
 
 
 async def until(host: Agents, wanted: type[AgentEvent], turn: str = "t1") -> AgentEvent:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         async for numbered in host.events(TurnId(turn), 0):
             if isinstance(numbered.event, wanted):
                 return numbered.event

@@ -32,7 +32,7 @@ from openab.storage.schema import database as database_table
 from openab.storage.upgrade import upgrade
 
 Result = TypeVar("Result")
-_SOON = 10.0
+_SOON = 60.0
 
 
 @pytest.fixture

@@ -132,7 +132,7 @@ class RecordingChannel:
         return [call for call in self.calls if call.method == method]
 
     async def until(
-        self, probe: Callable[["RecordingChannel"], object], within: float = 5.0
+        self, probe: Callable[["RecordingChannel"], object], within: float = 60.0
     ) -> None:
         """Wait until `probe` is truthy; it is asked again after every call. TimeoutError otherwise."""
         async with asyncio.timeout(within), self._changed:

@@ -75,7 +75,7 @@ class Listener:
         """Stop and close, as the application does; raise what `run` raised, if wanted."""
         self.stopping.set()
         if self._running is not None:
-            _, slow = await asyncio.wait({self._running}, timeout=10)
+            _, slow = await asyncio.wait({self._running}, timeout=60)
             await end(self._running if slow else None)
         await self.client.close()
         if raises and self._running is not None:
@@ -84,14 +84,14 @@ class Listener:
     async def ended(self) -> BaseException | None:
         """Wait until `run` has ended by itself; how."""
         assert self._running is not None
-        await asyncio.wait({self._running}, timeout=10)
+        await asyncio.wait({self._running}, timeout=60)
         return self._running.exception()
 
     async def ready(self) -> None:
         """Wait until it hears."""
         await until(lambda: self.health.ready)
 
-    async def next_message(self, within: float = 5.0) -> InboundMessage:
+    async def next_message(self, within: float = 60.0) -> InboundMessage:
         """The next message it hears."""
         async with asyncio.timeout(within):
             return await self.heard.get()
@@ -125,7 +125,7 @@ async def listening(
         await listener.stop()
 
 
-async def until(probe: Callable[[], object], within: float = 10.0) -> None:
+async def until(probe: Callable[[], object], within: float = 60.0) -> None:
     """Wait for a state that tells nobody when it changes; TimeoutError after `within`."""
     async with asyncio.timeout(within):
         while not probe():  # noqa: ASYNC110 - nothing announces it

@@ -6,7 +6,7 @@ import os
 import sys
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +27,26 @@ from openab.ports.agent import AgentSession, AgentSpec, Liveness, Opened, Prompt
 
 AGENT = str(openab.simulator.agent.__file__)
 SESSION = AgentSession("db", SessionKey("discord:1:2"), generation=1, epoch=1)
-SHORT = Timeouts(
-    initialize=5,
-    open_session=5,
-    close_session=0.5,
-    cancel=0.5,
+#: What a well-behaved agent needs on the slowest machine; only what every turn waits for is short.
+PATIENT = Timeouts(
+    initialize=60,
+    open_session=60,
+    close_session=20,
+    cancel=20,
     late_text=0.1,
-    write=0.5,
+    write=20,
     replay_quiet=0.1,
     replay_start=0.3,
+    leave=20,
+    terminate=20,
+    settle=20,
+)
+#: For agents that let every patience run out.
+SHORT = replace(
+    PATIENT,
+    close_session=0.5,
+    cancel=0.5,
+    write=0.5,
     leave=0.3,
     terminate=0.3,
     settle=0.5,
@@ -61,7 +72,7 @@ class Host:
     """One life of a host with one session."""
 
     folder: Path
-    timeouts: Timeouts = SHORT
+    timeouts: Timeouts = PATIENT
     sizes: Sizes = field(default_factory=Sizes)
     incarnation: str = field(default_factory=lambda: uuid.uuid4().hex)
 
@@ -90,7 +101,7 @@ class Host:
 
     async def told(self, turn: TurnId) -> list[AgentEvent]:
         """Every event of the turn, once it has ended."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             return [n.event async for n in self.agents.events(turn, 0)]
 
     async def ask(self, text: str) -> list[AgentEvent]:
@@ -99,7 +110,7 @@ class Host:
 
     async def until(self, turn: TurnId, wanted: Callable[[AgentEvent], bool]) -> AgentEvent:
         """Wait for an event of the turn."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             async for n in self.agents.events(turn, 0):
                 if wanted(n.event):
                     return n.event
@@ -119,7 +130,7 @@ class Host:
 
     async def until_received(self, method: str) -> None:
         """Return when the agent's log has a message of this method."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while method not in [message.get("method") for message in self.received()]:  # noqa: ASYNC110 - the sign is in another process's file
                 await asyncio.sleep(0.02)
 

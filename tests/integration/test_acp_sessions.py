@@ -13,7 +13,7 @@ from openab.agents.host.check import check_agent
 from openab.domain.agent_events import EndKind, FailureKind
 from openab.ports.agent import AgentRefused, AgentSpec, AgentUnavailable, OpenedBy
 from openab.ports.tasks import spawn
-from tests.integration.acp_host import SESSION, SHORT, Host, a_spec, end_of, text_of
+from tests.integration.acp_host import PATIENT, SESSION, SHORT, Host, a_spec, end_of, text_of
 
 
 @pytest.fixture
@@ -56,22 +56,24 @@ async def test_load_is_next_and_its_replay_is_counted_and_never_shown(
 
 
 async def test_a_replay_after_the_answer_does_not_leak_into_the_next_turn(
-    host: Host, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
+    host = Host(tmp_path, timeouts=replace(PATIENT, replay_start=20, replay_quiet=1))
     spec = a_spec(tmp_path, "no-resume", "reply-before-replay")
     wanted = await a_used_session(host, spec)
     opened = await host.open(spec, wanted)
     assert opened.replayed == 2
-    assert text_of(await host.ask("[[wait=0.2]][[say=only this]]")) == "only this"
+    assert text_of(await host.ask("[[wait=1]][[say=only this]]")) == "only this"
+    await host.agents.stop()
 
 
 async def test_without_the_wait_that_replay_would_leak(tmp_path: Path) -> None:
     """The negative control of the test above."""
-    hasty = Host(tmp_path, timeouts=replace(SHORT, replay_start=0, replay_quiet=0))
+    hasty = Host(tmp_path, timeouts=replace(PATIENT, replay_start=0, replay_quiet=0))
     spec = a_spec(tmp_path, "no-resume", "reply-before-replay")
     wanted = await a_used_session(hasty, spec)
     await hasty.open(spec, wanted)
-    assert text_of(await hasty.ask("[[wait=0.2]][[say=only this]]")) == "notedonly this"
+    assert text_of(await hasty.ask("[[wait=1]][[say=only this]]")) == "notedonly this"
     await hasty.agents.stop()
 
 
@@ -109,26 +111,25 @@ async def test_a_first_session_has_lost_nothing(host: Host, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("mode", "kind"),
-    [("silent-load", FailureKind.SETUP_TIMEOUT), ("load-broken", FailureKind.ERROR)],
+    ("mode", "seconds", "kind"),
+    [("silent-load", 0.4, FailureKind.SETUP_TIMEOUT), ("load-broken", 60, FailureKind.ERROR)],
 )
 async def test_a_doubtful_restore_keeps_the_id(
-    tmp_path: Path, mode: str, kind: FailureKind
+    host: Host, tmp_path: Path, mode: str, seconds: float, kind: FailureKind
 ) -> None:
-    host = Host(tmp_path, timeouts=replace(SHORT, open_session=0.4))
     wanted = await a_used_session(host, a_spec(tmp_path))
+    doubtful = Host(tmp_path, timeouts=replace(PATIENT, open_session=seconds))
     with pytest.raises(AgentUnavailable) as unavailable:
-        await host.open(a_spec(tmp_path, mode), wanted)
+        await doubtful.open(a_spec(tmp_path, mode), wanted)
     assert unavailable.value.failure.kind is kind
-    assert not host.left()
+    assert not doubtful.left()
     opened = await host.open(a_spec(tmp_path), wanted)
     assert (opened.by, opened.acp_session_id) == (OpenedBy.RESUMED, wanted)
-    await host.agents.stop()
 
 
 @pytest.mark.parametrize("mode", ["silent", "silent-new"])
 async def test_a_set_up_call_that_is_never_answered_times_out(tmp_path: Path, mode: str) -> None:
-    host = Host(tmp_path, timeouts=replace(SHORT, initialize=0.6, open_session=0.4))
+    host = Host(tmp_path, timeouts=replace(PATIENT, initialize=0.6, open_session=0.4))
     with pytest.raises(AgentUnavailable) as unavailable:
         await host.open(a_spec(tmp_path, mode))
     assert unavailable.value.failure.kind is FailureKind.SETUP_TIMEOUT
@@ -173,13 +174,12 @@ async def test_the_older_form_of_options_is_understood_and_set_by_its_own_reques
 
 
 async def test_a_deaf_agent_that_is_closed_in_a_hurry_is_gone_in_time(tmp_path: Path) -> None:
-    slow = replace(SHORT, close_session=5, cancel=15, leave=2, terminate=1.5)
-    host = Host(tmp_path, slow)
+    host = Host(tmp_path, PATIENT)
     modes = ("deaf-to-cancel", "stay-on-eof", "ignore-sigterm", "setsid-child")
     await host.open(a_spec(tmp_path, *modes))
     asking = spawn("ask", host.ask("[[say=a]][[hang]]"))
     await host.until_received("session/prompt")
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(15):
         await host.agents.close(SESSION, within=2.5)
         assert not host.left()
     assert end_of(await asking).kind is EndKind.CANCELLED
@@ -199,7 +199,7 @@ async def test_closing_while_opening_leaves_nothing(tmp_path: Path) -> None:
 
 
 async def test_the_check_tells_who_it_is(tmp_path: Path) -> None:
-    checked = await check_agent(a_spec(tmp_path, more=["--name", "Sol"]), SHORT)
+    checked = await check_agent(a_spec(tmp_path, more=["--name", "Sol"]), PATIENT)
     assert (checked.failure, checked.agent_name, checked.agent_version) == (None, "Sol", "1.0")
     assert (checked.can_load, checked.can_resume) == (True, True)
 
@@ -219,7 +219,8 @@ async def test_the_check_tells_what_is_wrong(
     tmp_path: Path, change: dict[str, Any], kind: FailureKind, words: str
 ) -> None:
     spec = replace(a_spec(tmp_path), **change)
-    checked = await check_agent(spec, replace(SHORT, initialize=0.6))
+    hasty = replace(SHORT, initialize=0.6)
+    checked = await check_agent(spec, hasty if kind is FailureKind.SETUP_TIMEOUT else PATIENT)
     assert checked.failure is not None
     assert checked.failure.kind is kind
     assert words in checked.failure.message
@@ -227,6 +228,6 @@ async def test_the_check_tells_what_is_wrong(
 
 async def test_what_an_agent_says_before_it_dies_is_told(tmp_path: Path) -> None:
     spec = replace(a_spec(tmp_path), args=("-c", "import sys; sys.exit('no key')"))
-    checked = await check_agent(spec, SHORT)
+    checked = await check_agent(spec, PATIENT)
     assert checked.failure is not None
     assert (checked.failure.exit_code, checked.failure.stderr_tail) == (1, "no key")

@@ -55,7 +55,7 @@ async def a_turn(connection: Any) -> None:
 async def test_a_json_scalar_on_stdout_kills_the_stock_connection(tmp_path: Path) -> None:
     async with stock(tmp_path, "noise") as connection:
         with pytest.raises(ConnectionError):
-            await asyncio.wait_for(a_turn(connection), 5)
+            await asyncio.wait_for(a_turn(connection), 60)
 
 
 @pytest.mark.parametrize("mode", ["string-ids", "loud-stderr"])

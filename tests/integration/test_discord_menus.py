@@ -101,7 +101,7 @@ async def test_a_slow_pick_is_deferred_and_then_changes_the_menu() -> None:
             pending = await person.choose(message, "openab:config:model", [values(message)[0]])
             assert (await pending.answer()).type == 6
             decided.set()
-            await discord.wait_until(lambda: message.content == "chosen at last", 5)
+            await discord.wait_until(lambda: message.content == "chosen at last")
             bodies = [one.fields for one in discord.journal.requests if "content" in one.fields]
             assert all(one["allowed_mentions"]["parse"] == [] for one in bodies)
 

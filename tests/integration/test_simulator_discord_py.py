@@ -83,7 +83,7 @@ class Client(discord.Client):
     async def wait(self, name: str, fits: Callable[[Any], bool] = lambda value: True) -> Any:
         found = await self.changed.until(
             lambda: [(value,) for seen, value in self.seen if seen == name and fits(value)],
-            within=15.0,
+            within=60.0,
             picture=lambda: str([seen for seen, _ in self.seen]),
         )
         return found[0][0]
@@ -343,7 +343,7 @@ async def test_poison_kills_the_connection_but_not_the_double(stage: Stage) -> N
     await client.wait("ready")
     stage.discord.gateway.poison(stage.bot.id)
     with pytest.raises(KeyError):
-        await asyncio.wait_for(running, 10)
+        await asyncio.wait_for(running, 60)
     assert not client.is_closed()
     await client.close()
     async with stage.client() as again:
@@ -423,7 +423,7 @@ async def test_missing_acknowledgements_and_silence_end_in_a_resume(stage: Stage
     stage.discord.gateway.heartbeat_seconds = 0.2
     async with stage.client(heartbeat_timeout=0.7) as client:
         stage.discord.faults.unacknowledged.add(stage.bot.id)
-        await stage.discord.wait_until(lambda: stage.discord.journal.steps("resume"), timeout=15.0)
+        await stage.discord.wait_until(lambda: stage.discord.journal.steps("resume"))
         stage.discord.faults.unacknowledged.clear()
         await stage.discord.wait_connected(stage.bot)
         resumed = len(stage.discord.journal.steps("resume"))

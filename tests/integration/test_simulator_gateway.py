@@ -22,7 +22,7 @@ class Wire:
         self.session_id = ""
 
     async def frame(self) -> Any:
-        message = await self.ws.receive(timeout=5)
+        message = await self.ws.receive(timeout=60)
         if message.type is not aiohttp.WSMsgType.TEXT:
             return {"closed": self.ws.close_code}
         frame = json.loads(message.data)

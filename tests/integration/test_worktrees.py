@@ -318,7 +318,7 @@ class TestGit:
     async def test_is_ended_when_it_takes_too_long(self, repo: Path) -> None:
         git(repo, "config", "alias.slow", "!echo $$ > pid; sleep 60")
         with pytest.raises(WorkspaceRefused, match="did not end within"):
-            await Git(ENV, seconds=0.5)(str(repo), "slow")
+            await Git(ENV, seconds=2)(str(repo), "slow")
         pid = int((repo / "pid").read_text())
         assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == "zombie"
 
