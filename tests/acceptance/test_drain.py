@@ -26,7 +26,8 @@ async def test_a_stop_lets_a_short_turn_end(stage: Stage) -> None:
 
 
 async def test_a_stop_cuts_a_long_turn_and_the_next_start_says_so(stage: Stage) -> None:
-    sol = stage.broker(more="[cluster]\ndrain_seconds = 1\n", agent_args=_STUBBORN)
+    more = '[cluster]\ndrain_seconds = 1\n[recovery]\npolicy = "fail"\n'
+    sol = stage.broker(more=more, agent_args=_STUBBORN)
     await sol.start()
     asked = await stage.ask(sol, "[[child]] [[say=is working]] [[hang]]")
     shown = await stage.live(asked.id, "is working")

@@ -17,6 +17,8 @@ _DONE, _CUT = "done", "interrupted"
 _COMMITTED, _NEVER = hang(90.0, "before"), hang(90.0, "never")
 _LONG = "[[say=so far so good ]][[delay=0.2]] [[words=3000]]"
 _TWO_PARTS = "[[file=chars:2500]] "
+#: What goes on after a kill is another test's matter (`test_recovery.py`).
+_FAIL = '[recovery]\npolicy = "fail"\n'
 #: Agents that outlive a broker which is killed, as real ones do.
 _STUBBORN = ("--mode", "stay-on-eof", "--mode", "ignore-sigterm")
 
@@ -65,7 +67,7 @@ _POINTS = [
 async def test_a_kill_at_any_point_loses_nothing_and_doubles_nothing(stage: Stage) -> None:
     stage.discord.limits.enabled = False
     sol = stage.broker(
-        more="[cluster]\nlease_seconds = 90\ncall_seconds = 60\n", agent_args=_STUBBORN
+        more="[cluster]\nlease_seconds = 90\ncall_seconds = 60\n" + _FAIL, agent_args=_STUBBORN
     )
     await sol.start()
     held = await asyncio.gather(*(_reach(stage, sol, point) for point in _POINTS))
@@ -133,7 +135,7 @@ async def _must_be_honest(stage: Stage, sol: Broker, trigger: Message) -> None:
 async def test_what_an_agent_started_does_not_outlive_a_kill_and_the_next_start(
     stage: Stage,
 ) -> None:
-    sol = stage.broker(agent_args=_STUBBORN)
+    sol = stage.broker(more=_FAIL, agent_args=_STUBBORN)
     await sol.start()
     asked = await stage.ask(sol, "[[child]] [[say=is mine]] [[hang]]")
     shown = await stage.live(asked.id, "is mine")

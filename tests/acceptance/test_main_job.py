@@ -29,7 +29,7 @@ async def test_a_restart_between_two_messages_keeps_the_session(stage: Stage) ->
 
 
 async def test_a_turn_killed_in_the_middle_ends_honestly_after_the_restart(stage: Stage) -> None:
-    sol = stage.broker()
+    sol = stage.broker(more='[recovery]\npolicy = "fail"\n')
     await sol.start()
     asked = await stage.ask(sol, "[[say=before the crash ]] [[delay=0.2]] [[words=400]]")
     await stage.discord.wait_message(asked.id, lambda one: "before the crash" in one.content)

@@ -5,6 +5,7 @@ import asyncio
 import asyncpg
 import pytest
 
+from openab.text.notices import went_on_after_restart
 from tests.acceptance.stage import Broker, Stage
 
 
@@ -37,13 +38,15 @@ async def test_the_main_job_and_a_restart(migrated_postgres_address: str, stage:
 async def test_a_kill_in_the_middle(migrated_postgres_address: str, stage: Stage) -> None:
     sol = _broker(stage, migrated_postgres_address)
     await sol.start()
-    asked = await stage.ask(sol, "[[say=before the crash ]] [[delay=0.2]] [[words=400]]")
+    gate = stage.gate()
+    asked = await stage.ask(sol, f"[[say=before the crash]]{gate.step}[[say= and after it]]")
     await stage.live(asked.id, "before the crash")
     await sol.kill()
+    gate.open()
     await sol.start()
-    answer = await stage.answer(asked.id, sol, "Interrupted by a restart")
-    assert "before the crash" in answer.content
-    await stage.settled(asked, "😱")
+    answer = await stage.answer(asked.id, sol, "before the crash and after it")
+    assert went_on_after_restart() in answer.content
+    await stage.settled(asked)
     await stage.bare(asked.id)
     assert await sol.stop() == 0
 
