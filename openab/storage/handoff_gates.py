@@ -4,8 +4,6 @@ The row is updated, not only locked: at stricter isolation levels a reader behin
 on with the snapshot that it took before.
 """
 
-from typing import Any
-
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
@@ -14,33 +12,36 @@ from openab.storage.engine import Transaction
 from openab.storage.schema import handoff_gates
 
 
+def _counting(column: sa.Column[int]) -> sa.Executable:
+    # An UPDATE, so that `tx.now()` is read anew behind the wait.
+    return (
+        sa.update(handoff_gates)
+        .where(handoff_gates.c.receiver == sa.bindparam("account"))
+        .values({column: column + 1})
+        .returning(column)
+    )
+
+
+# Made once: to build them anew takes longer than to run them, and that while others wait.
+_PASSAGE = _counting(handoff_gates.c.passages)
+_REFUSAL = _counting(handoff_gates.c.refusals)
+#: Whoever makes it at the same moment is waited for.
+_MADE = postgresql.insert(handoff_gates).on_conflict_do_nothing()
+
+
 async def enter(tx: Transaction, account: AccountId) -> int:
     """Wait for whoever is inside; the gate is ours until the transaction ends. Returns the passage's number."""
-    return await _counted(tx, account, handoff_gates.c.passages)
+    return await _counted(tx, account, _PASSAGE)
 
 
 async def count_refusal(tx: Transaction, account: AccountId) -> int:
     """Enter as well, and return the number of this refusal, counted from 1."""
-    return await _counted(tx, account, handoff_gates.c.refusals)
+    return await _counted(tx, account, _REFUSAL)
 
 
-async def _counted(tx: Transaction, account: AccountId, column: sa.Column[int]) -> int:
-    # An UPDATE, so that `tx.now()` is read anew behind the wait.
-    statement = (
-        sa.update(handoff_gates)
-        .where(handoff_gates.c.receiver == account)
-        .values({column: column + 1})
-        .returning(column)
-    )
-    found = (await tx.execute(statement)).scalar()
+async def _counted(tx: Transaction, account: AccountId, counting: sa.Executable) -> int:
+    found = (await tx.execute(counting, {"account": account})).scalar()
     if found is None:
-        await tx.execute(_made(account))
-        found = (await tx.execute(statement)).scalar_one()
+        await tx.execute(_MADE, {"receiver": account})
+        found = (await tx.execute(counting, {"account": account})).scalar_one()
     return int(found)
-
-
-def _made(account: AccountId) -> sa.Insert:
-    made: Any = postgresql.insert(handoff_gates).values(receiver=account)
-    # Whoever makes it at the same moment is waited for.
-    statement: sa.Insert = made.on_conflict_do_nothing()
-    return statement

@@ -24,8 +24,11 @@ from openab.storage.ids import new_id
 from openab.storage.schema import handoffs
 from openab.storage.transitions import transition
 
-#: So many rows that have run out are deleted at once: a decision is never long.
-_PURGED = 100
+#: Every so many decisions the rows that have run out are deleted, and of each kind so many at once:
+#: no decision is ever long. What has run out counts for nothing, deleted or not.
+_PURGE_EVERY, _PURGED = 10, 200
+# Made once: to build it anew takes longer than to run it, and that behind the gate.
+_INSERT = sa.insert(handoffs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +71,11 @@ async def accept(tx: Transaction, incoming: Incoming, turn: TurnId) -> Refusal |
     nothing. For each receiver one is decided at a time, whichever processes see it.
     """
     receiver, envelope = incoming.receiver, incoming.envelope
-    await handoff_gates.enter(tx, receiver)
+    passage = await handoff_gates.enter(tx, receiver)
     now = await tx.now()
-    await _purge(tx, receiver, now)
+    if passage % _PURGE_EVERY == 0:
+        await replay_events.purge(tx, receiver, now, _PURGED)
+        await rate_windows.purge(tx, receiver, now, _PURGED)
     refusal = await _refusal(tx, incoming, now)
     if refusal is None:
         keep_until = max(now + REPLAY_KEPT, _moment(envelope.expires_at))
@@ -78,13 +83,8 @@ async def accept(tx: Transaction, incoming: Incoming, turn: TurnId) -> Refusal |
         await rate_windows.remember(
             tx, receiver, envelope.source, incoming.message.message_id, incoming.sent_at, now
         )
-        await tx.execute(sa.insert(handoffs).values(**_accepted(incoming, turn, now)))
+        await tx.execute(_INSERT, _accepted(incoming, turn, now))
     return refusal
-
-
-async def _purge(tx: Transaction, receiver: AccountId, now: datetime) -> None:
-    await replay_events.purge(tx, receiver, now, _PURGED)
-    await rate_windows.purge(tx, receiver, now, _PURGED)
 
 
 async def _refusal(tx: Transaction, incoming: Incoming, now: datetime) -> Refusal | None:
@@ -127,7 +127,7 @@ async def owe(
         "turn_id": turn,
         "delivery_id": delivery,
     }
-    await tx.execute(sa.insert(handoffs).values(**values))
+    await tx.execute(_INSERT, values)
 
 
 def _told(account: AccountId, envelope: Envelope, now: datetime) -> dict[str, Any]:

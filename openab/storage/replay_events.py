@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
@@ -24,17 +23,53 @@ class Memory:
     is_full: bool
 
 
-async def look_up(tx: Transaction, receiver: AccountId, event_id: str, now: datetime) -> Memory:
-    """Read behind the gate. The history is asked too: an id whose row has run out is not used again."""
-    result = await tx.execute(
-        sa.select(
-            sa.or_(_live(receiver, event_id, now), _accepted(receiver, event_id)).label(
-                "has_event"
-            ),
-            _count(receiver, now).label("rows"),
-        )
+_RECEIVER = replay_events.c.receiver == sa.bindparam("account")
+_IS_LIVE = replay_events.c.keep_until > sa.bindparam("now")
+_ONE = sa.literal(1).label("one")
+
+
+def _looking_up() -> sa.Executable:
+    event: sa.BindParameter[str] = sa.bindparam("event")
+    live = sa.select(_ONE).where(_RECEIVER, replay_events.c.event_id == event, _IS_LIVE)
+    # An id whose row has run out is not used again while the history knows it.
+    accepted = sa.select(_ONE).where(
+        handoffs.c.account == sa.bindparam("account"),
+        handoffs.c.event_id == event,
+        handoffs.c.direction == Direction.IN.value,
     )
-    row = result.one()
+    rows = sa.select(_ONE).where(_RECEIVER, _IS_LIVE).limit(MOST_REPLAY_EVENTS).subquery()
+    return sa.select(
+        sa.or_(sa.exists(live), sa.exists(accepted)).label("has_event"),
+        sa.select(sa.func.count()).select_from(rows).scalar_subquery().label("rows"),
+    )
+
+
+def _remembering() -> sa.Executable:
+    made = postgresql.insert(replay_events)
+    # The row may be there: it has run out and was not purged yet.
+    return made.on_conflict_do_update(
+        index_elements=["receiver", "event_id"], set_={"keep_until": made.excluded.keep_until}
+    )
+
+
+def _purging() -> sa.Executable:
+    oldest = (
+        sa.select(replay_events.c.event_id)
+        .where(_RECEIVER, replay_events.c.keep_until <= sa.bindparam("now"))
+        .order_by(replay_events.c.keep_until)
+        .limit(sa.bindparam("most"))
+    )
+    return sa.delete(replay_events).where(_RECEIVER, replay_events.c.event_id.in_(oldest))
+
+
+# Made once: to build them anew takes longer than to run them, and that behind the gate.
+_LOOK_UP, _REMEMBER, _PURGE = _looking_up(), _remembering(), _purging()
+
+
+async def look_up(tx: Transaction, receiver: AccountId, event_id: str, now: datetime) -> Memory:
+    """What is known behind the gate, of this event and at this moment."""
+    told = {"account": receiver, "event": event_id, "now": now}
+    row = (await tx.execute(_LOOK_UP, told)).one()
     return Memory(has_event=bool(row.has_event), is_full=row.rows >= MOST_REPLAY_EVENTS)
 
 
@@ -42,57 +77,10 @@ async def remember(
     tx: Transaction, receiver: AccountId, event_id: str, keep_until: datetime
 ) -> None:
     """The event is spent until then."""
-    made = postgresql.insert(replay_events).values(
-        receiver=receiver, event_id=event_id, keep_until=keep_until
-    )
-    # A row that has run out and was not purged yet.
-    await tx.execute(
-        made.on_conflict_do_update(
-            index_elements=["receiver", "event_id"], set_={"keep_until": keep_until}
-        )
-    )
+    told = {"receiver": receiver, "event_id": event_id, "keep_until": keep_until}
+    await tx.execute(_REMEMBER, told)
 
 
-async def purge(tx: Transaction, receiver: AccountId, now: datetime, limit: int) -> int:
-    """Delete up to `limit` rows that have run out."""
-    oldest = (
-        sa.select(replay_events.c.event_id)
-        .where(replay_events.c.receiver == receiver, replay_events.c.keep_until <= now)
-        .order_by(replay_events.c.keep_until)
-        .limit(limit)
-    )
-    result = await tx.execute(
-        sa.delete(replay_events).where(
-            replay_events.c.receiver == receiver, replay_events.c.event_id.in_(oldest)
-        )
-    )
-    return int(result.rowcount)
-
-
-def _live(receiver: AccountId, event_id: str, now: datetime) -> sa.Exists:
-    return sa.exists(
-        sa.select(sa.literal(1)).where(
-            replay_events.c.receiver == receiver,
-            replay_events.c.event_id == event_id,
-            replay_events.c.keep_until > now,
-        )
-    )
-
-
-def _accepted(receiver: AccountId, event_id: str) -> sa.Exists:
-    return sa.exists(
-        sa.select(sa.literal(1)).where(
-            handoffs.c.account == receiver,
-            handoffs.c.event_id == event_id,
-            handoffs.c.direction == Direction.IN.value,
-        )
-    )
-
-
-def _count(receiver: AccountId, now: datetime) -> sa.ScalarSelect[Any]:
-    live = (
-        sa.select(sa.literal(1).label("one"))
-        .where(replay_events.c.receiver == receiver, replay_events.c.keep_until > now)
-        .limit(MOST_REPLAY_EVENTS)
-    )
-    return sa.select(sa.func.count()).select_from(live.subquery()).scalar_subquery()
+async def purge(tx: Transaction, receiver: AccountId, now: datetime, most: int) -> None:
+    """Delete up to `most` rows that have run out, the oldest first."""
+    await tx.execute(_PURGE, {"account": receiver, "now": now, "most": most})

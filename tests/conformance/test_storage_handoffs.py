@@ -130,9 +130,10 @@ class TestAnEvent:
         assert abs((until - before).total_seconds() - kept) < 5
 
     async def test_is_never_accepted_again_while_its_history_is_there(
-        self, database: Database
+        self, database: Database, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A sender that writes an old id into a new envelope is not believed."""
+        monkeypatch.setattr(handoffs, "_PURGE_EVERY", 1)
         clock = Offset(database)
         incoming = an_incoming()
         assert await decided(database, incoming) is None
@@ -179,6 +180,7 @@ class TestTheMemory:
     ) -> None:
         clock = Offset(database)
         monkeypatch.setattr(handoffs, "_PURGED", 2)
+        monkeypatch.setattr(handoffs, "_PURGE_EVERY", 1)
         async with database.transaction() as tx:
             await remembered(tx, 3, 10)
         for incoming in a_series(3, 1):
