@@ -91,9 +91,8 @@ class Broker:
         listen = self._loaded.config.http.listen
         if listen is None:
             return
-        host = f"[{listen.host}]" if ":" in listen.host else listen.host
         server = WebServer(
-            f"{host}:{listen.port}",
+            listen,
             is_default=not self._loaded.config.http.is_configured,
             checks=self._readiness.checks,
             metrics=self._metrics.render,

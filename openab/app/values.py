@@ -12,7 +12,6 @@ from openab.agents.workspaces import LocalWorkspaces
 from openab.config.models import Config
 from openab.config.paths import expand_home, openab_home, user_home
 from openab.control.settings import (
-    Emojis,
     PoolSettings,
     ReactionSettings,
     RecoverySettings,
@@ -25,7 +24,6 @@ from openab.domain.gates import BotMode, GatePolicy, UserMode, plain_emoji
 from openab.domain.ids import AccountId, ChannelName, ConversationRef, WorkerId
 from openab.domain.recovery import RecoveryPolicy
 from openab.ports.agent import AgentSpec
-from openab.presentation.reactions import Emojis as StatusEmojis
 from openab.presentation.reactions import ReactionTiming
 from openab.presentation.settings import PresentationSettings
 from openab.text.tables import TableStyle
@@ -139,7 +137,7 @@ def settings(live: Live, account: AccountId, worker: WorkerId, proof: str) -> Se
             enabled=reactions.enabled,
             remove_after_reply=reactions.remove_after_reply,
             mood_face=reactions.mood_face,
-            emojis=Emojis(**reactions.emojis.model_dump()),
+            emojis=reactions.emojis.value,
             done_hold=reactions.timing.done_hold,
             error_hold=reactions.timing.error_hold,
         ),
@@ -193,7 +191,7 @@ def presentation(live: Live) -> PresentationSettings:
         edit_interval=shown.edit_interval.total_seconds(),
         heartbeat=shown.heartbeat.total_seconds(),
         tool_display=ToolDisplay(reactions.tool_display.value),
-        emojis=StatusEmojis(**reactions.emojis.model_dump()) if reactions.enabled else None,
+        emojis=reactions.emojis.value if reactions.enabled else None,
         timing=ReactionTiming(
             debounce=timing.debounce.total_seconds(),
             stall_soft=timing.stall_soft.total_seconds(),

@@ -1,8 +1,6 @@
 """The sections about what people see and about the process itself."""
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator
@@ -32,28 +30,21 @@ from openab.config.fields import (
 )
 from openab.config.secret import Secret
 from openab.config.words import FinalStyle, PresentationMode, TableStyle, ToolDisplay
+from openab.domain.emojis import Emojis
 from openab.domain.ids import PlatformId
+from openab.domain.listen import Listen
 
-_HOST_AND_PORT = re.compile(r"(?P<host>\[[^\]]+\]|[^:\s]*):(?P<port>\d{1,5})")
-
-
-@dataclass(frozen=True, slots=True)
-class Listen:
-    """An address to serve on."""
-
-    host: str
-    port: int
+_EMOJIS = Emojis()
 
 
 def _listen(value: object) -> object:
     if value == "" or not isinstance(value, str):
         return None if value == "" else value
-    found = _HOST_AND_PORT.fullmatch(value.strip())
-    if not found or int(found["port"]) > 65535:
-        raise wrong(
-            f"{shown(value)} is no address with a port", 'write "127.0.0.1:8787", or "" for off'
-        )
-    return Listen(found["host"].strip("[]") or "0.0.0.0", int(found["port"]))
+    try:
+        return Listen.parse(value)
+    except ValueError as error:
+        told, instead = f"{shown(value)} is no address with a port", 'write "127.0.0.1:8787"'
+        raise wrong(told, f'{instead}, or "" for off') from error
 
 
 def _nothing_if_empty(value: object) -> object:
@@ -110,16 +101,21 @@ class Presentation(Section):
         return (self.multibot_mode if with_other_bots else None) or self.mode
 
 
-class Emojis(Section):
+class Faces(Section):
     """`[reactions.emojis]`: the face of each state; an empty one is not shown."""
 
-    queued: Face = theirs("👀", "Waiting.")
-    thinking: Face = theirs("🤔", "Thinking.")
-    tool: Face = theirs("🔥", "Using a tool.")
-    coding: Face = theirs("👨‍💻", "Writing code.")
-    web: Face = theirs("⚡", "Reading the web.")
-    done: Face = theirs("🆗", "Done.")
-    error: Face = theirs("😱", "Failed.")
+    queued: Face = theirs(_EMOJIS.queued, "Waiting.")
+    thinking: Face = theirs(_EMOJIS.thinking, "Thinking.")
+    tool: Face = theirs(_EMOJIS.tool, "Using a tool.")
+    coding: Face = theirs(_EMOJIS.coding, "Writing code.")
+    web: Face = theirs(_EMOJIS.web, "Reading the web.")
+    done: Face = theirs(_EMOJIS.done, "Done.")
+    error: Face = theirs(_EMOJIS.error, "Failed.")
+
+    @property
+    def value(self) -> Emojis:
+        """As the parts that show them take it."""
+        return Emojis(**self.model_dump())
 
 
 class ReactionTiming(Section):
@@ -142,7 +138,7 @@ class Reactions(Section):
     )
     tool_display: ToolDisplay = theirs("full", "How much of a tool call is shown.")
     narration_display: Flag = theirs(OFF, "Keep text between tool calls in the answer.")
-    emojis: Emojis = theirs({}, "")
+    emojis: Faces = theirs({}, "")
     timing: ReactionTiming = theirs({}, "")
     mapping: TextMap = theirs({}, "Reactions of people, and the text that each stands for.")
 

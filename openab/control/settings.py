@@ -5,26 +5,13 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from openab.domain.batching import Batching, OnBusy
+from openab.domain.emojis import Emojis
 from openab.domain.gates import GatePolicy
 from openab.domain.ids import AccountId, ChannelName, ConversationRef, WorkerId
 from openab.domain.recovery import RecoveryPolicy
 from openab.ports.agent import AgentSpec
 from openab.text.tables import TableStyle
 from openab.text.tools import ToolDisplay
-
-
-@dataclass(frozen=True, slots=True)
-class Emojis:
-    """The status emoji; an empty one is not shown."""
-
-    queued: str = "👀"
-    thinking: str = "🤔"
-    tool: str = "🔥"
-    coding: str = "👨‍💻"
-    web: str = "⚡"
-    done: str = "🆗"
-    error: str = "😱"
-    cancelled: str = "🛑"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +22,7 @@ class ReactionSettings:
     remove_after_reply: bool = False
     #: A face beside *done*, as OpenAB adds one.
     mood_face: bool = False
-    emojis: Emojis = Emojis()
+    emojis: Emojis = field(default_factory=Emojis)
     done_hold: timedelta = timedelta(milliseconds=1500)
     error_hold: timedelta = timedelta(milliseconds=2500)
     #: At least this long between two reaction calls of one turn (Discord: one per 250 ms).
@@ -113,7 +100,7 @@ class Settings:
     replies: Callable[[], ReplySettings] = ReplySettings
     workspace: WorkspaceSettings = field(default_factory=WorkspaceSettings)
     recovery: RecoverySettings = RecoverySettings()
-    reactions: ReactionSettings = ReactionSettings()
+    reactions: ReactionSettings = field(default_factory=ReactionSettings)
     #: Takes known secrets out of what an agent wrote to stderr or said as an error.
     redact: Callable[[str], str] = str
     lease: timedelta = timedelta(seconds=15)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from openab.domain.agent_events import EndKind
+from openab.domain.emojis import Emojis
 from openab.ports.feed import Phase
 from openab.presentation.transcript import TurnView
 
@@ -26,25 +27,6 @@ class Mood(StrEnum):
     #: Nothing was heard for a while, and for a long while.
     STALLED = "stalled"
     SILENT = "silent"
-
-
-@dataclass(frozen=True, slots=True)
-class Emojis:
-    """`[reactions.emojis]`, with OpenAB's defaults."""
-
-    queued: str = "👀"
-    thinking: str = "🤔"
-    tool: str = "🔥"
-    coding: str = "👨‍💻"
-    web: str = "⚡"
-    done: str = "🆗"
-    error: str = "😱"
-    stalled: str = "🥱"
-    silent: str = "😨"
-
-    def of(self, mood: Mood) -> str:
-        """The emoji of a mood."""
-        return str(getattr(self, mood.value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +118,7 @@ class ReactionWatch:
         # An agent that waits for people, or for the network, is not the one that is silent.
         if phase not in _WAITING:
             wanted = stalled(wanted, now - heard_at, self._timing)
-        self._wish.want(self._emojis.of(wanted), now)
+        self._wish.want(_face(self._emojis, wanted), now)
         due = self._wish.due()
         return self._wish.give() if due is not None and due <= now else None
 
@@ -167,3 +149,8 @@ def steps(shown: Sequence[str], wished: str | None) -> list[ReactionStep]:
     """From what is shown to what is wished (None: nothing); added first, so that there is always one."""
     add = [ReactionStep(wished, is_add=True)] if wished and wished not in shown else []
     return add + [ReactionStep(emoji, is_add=False) for emoji in shown if emoji != wished]
+
+
+def _face(emojis: Emojis, mood: Mood) -> str:
+    """Every mood has an emoji of its name."""
+    return str(getattr(emojis, mood.value))

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from openab.presentation.reactions import Emojis, ReactionTiming
+from openab.domain.emojis import Emojis
+from openab.presentation.reactions import ReactionTiming
 from openab.text.tools import ToolDisplay
 
 #: `[presentation] mode`: everything, the status and tools only, or nothing while a turn runs.

@@ -7,8 +7,9 @@ import structlog
 from aiohttp import web
 
 from openab.domain.errors import Rejected
+from openab.domain.listen import Listen
 from openab.web import health, status
-from openab.web.guard import Listen, guarding
+from openab.web.guard import guarding
 from openab.web.health import Checks
 from openab.web.status import Turns
 
@@ -36,7 +37,7 @@ class WebServer:
 
     def __init__(
         self,
-        listen: str,
+        listen: Listen,
         *,
         is_default: bool,
         checks: Checks,
@@ -44,8 +45,7 @@ class WebServer:
         turns: Turns,
         token: str | None = None,
     ) -> None:
-        """ValueError: `listen` is no `host:port`."""
-        self._listen = Listen.parse(listen)
+        self._listen = listen
         self._is_default = is_default
         app = web.Application(middlewares=[guarding(self._listen, token)])
         app.router.add_get("/livez", health.livez)

@@ -5,8 +5,9 @@ from datetime import timedelta
 import pytest
 
 from openab.control.courtesies import Courtesies
-from openab.control.settings import Emojis, ReactionSettings, Settings
+from openab.control.settings import ReactionSettings, Settings
 from openab.control.settling import _FACES
+from openab.domain.emojis import Emojis
 from openab.domain.ids import MessageRef, PlatformId
 from openab.domain.message import InboundMessage
 from openab.ports.channel import ChannelRejected, Refusal

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openab.config.load import Loaded, check, load
-from openab.config.serving import Listen
 from openab.config.words import (
     BotMode,
     DispatchMode,
@@ -18,6 +17,7 @@ from openab.config.words import (
     UserMode,
 )
 from openab.domain.ids import PlatformId
+from openab.domain.listen import Listen
 
 SHAPES = Path(__file__).parent / "shapes"
 ENVIRON = {

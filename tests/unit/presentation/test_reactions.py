@@ -3,9 +3,9 @@
 import pytest
 
 from openab.domain.agent_events import EndKind, PromptEnded, TextDelta, ToolChanged, ToolStatus
+from openab.domain.emojis import Emojis
 from openab.ports.feed import Phase
 from openab.presentation.reactions import (
-    Emojis,
     Mood,
     ReactionStep,
     ReactionTiming,
