@@ -27,7 +27,7 @@ log = structlog.get_logger()
 FAILED, UNUSABLE = 1, 2
 #: What an operator has to change before another start can work.
 _UNUSABLE = (TokenRefused, AccountTaken, SchemaRefused, CannotListen)
-_UNUSABLE_DATABASE = frozenset({Trouble.READ_ONLY, Trouble.REFUSED})
+_UNUSABLE_STORE = frozenset({Trouble.READ_ONLY, Trouble.REFUSED})
 
 
 def start(source: str) -> None:
@@ -88,10 +88,11 @@ def _told(error: BaseException) -> tuple[str, int]:
     if isinstance(error, _UNUSABLE):
         return str(error), UNUSABLE
     if isinstance(error, DatabaseUnavailable):
-        code = UNUSABLE if error.trouble in _UNUSABLE_DATABASE else FAILED
-        return f"the database cannot be used: {error.told}", code
-    if isinstance(error, OSError) and error.filename and of_os(error.errno) is not Trouble.AWAY:
-        return f"{error.strerror}: {error.filename}", FAILED
+        told = f"the database cannot be used: {error.told}"
+        return told, UNUSABLE if error.trouble in _UNUSABLE_STORE else FAILED
+    if isinstance(error, OSError) and (trouble := of_os(error.errno)) is not Trouble.AWAY:
+        told = f"{error.strerror}: {error.filename or 'a file of openab'}; {trouble.remedy}"
+        return told, UNUSABLE if trouble in _UNUSABLE_STORE else FAILED
     return "", FAILED
 
 
