@@ -1,5 +1,7 @@
 """What a person typed is read strictly, and the file says exactly that."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -88,7 +90,7 @@ def test_the_file_says_what_was_answered(
 
     assert config.discord.bot_token.reveal() == "a.b.c"
     assert (config.agent.command, list(config.agent.args)) == (command, args)
-    assert config.agent.working_dir == f"/{folder}"
+    assert config.agent.working_dir == str(Path(f"/{folder}"))
     assert config.discord.channels == (None if lists is None else frozenset(lists))
     assert config.discord.users == (None if lists is None else frozenset(lists))
     assert list(config.agent.inherit_env) == ["OPENAI_API_KEY"]
