@@ -197,9 +197,11 @@ class HistoryReader:
         here = await conversations.find(tx, ref)
         if here is None:
             return
-        told = await absences.told_up_to(tx, here.id)
-        after = max((self._start, told), key=snowflake)
-        skipped = await absences.skipped_since(tx, ref.account, ref.conversation_id, after)
+        all_skipped = await absences.skipped_since(
+            tx, ref.account, ref.conversation_id, self._start
+        )
+        told = snowflake(await absences.told_up_to(tx, here.id)) if all_skipped else 0
+        skipped = [message for message in all_skipped if snowflake(message) > told]
         if not skipped:
             return
         since = self._history.said_at(skipped[0])

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -94,11 +95,13 @@ async def direct_conversations(
 
 def _behind(
     mark: PlatformId, account: AccountId, conversation: PlatformId
-) -> tuple[sa.ColumnElement[bool], ...]:
-    """Messages of a conversation with a greater id; ids are decimal numbers of any length."""
+) -> tuple[sa.ColumnElement[bool] | Any, ...]:
+    """Messages from history of a conversation with a greater id; ids are decimal numbers of any length."""
     length = sa.func.length(inbox.c.event_key)
     is_greater = (length == len(mark)) & (inbox.c.event_key > mark)
     return (
+        # The partial index serves only a condition written word for word as its own.
+        sa.text("inbox.reason IN ('caught_up', 'too_old', 'too_many')"),
         inbox.c.account == account,
         inbox.c.kind == "message",
         inbox.c.conversation_id == conversation,

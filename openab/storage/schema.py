@@ -110,6 +110,14 @@ inbox = sa.Table(
     sa.Column("turn_id", sa.String(32)),
     sa.Column("seen_at", UtcDateTime, nullable=False),
     sa.Index(None, "account", "seen_at"),
+    #: What was read from history and answered, or not any more: few among very many.
+    sa.Index(
+        "ix_inbox_absences",
+        "account",
+        "conversation_id",
+        sqlite_where=sa.text("reason IN ('caught_up', 'too_old', 'too_many')"),
+        postgresql_where=sa.text("reason IN ('caught_up', 'too_old', 'too_many')"),
+    ),
 )
 
 sessions = sa.Table(

@@ -23,7 +23,7 @@ from openab.ports.signals import Signals
 from openab.ports.tasks import end, spawn
 from openab.storage import accounts, conversations, deliveries, inbox, schema, turns
 from openab.storage.deliveries import Delivery
-from openab.storage.engine import Database
+from openab.storage.engine import Database, Transaction
 from tests.builders import (
     ACCOUNT,
     CHANNEL,
@@ -456,6 +456,32 @@ class TestTheLimits:
             assert "2 messages were" in notice.body.content
             assert not await life.notices(OTHER)
 
+    async def test_are_counted_among_very_many_by_an_index(
+        self, heard: Database, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked: list[str] = []
+        original = Transaction.execute
+
+        async def execute(tx: Transaction, statement: Any, *more: Any) -> Any:
+            if "inbox.reason IN" in str(statement):
+                asked.append(str(statement.compile(compile_kwargs={"literal_binds": True})))
+            return await original(tx, statement, *more)
+
+        monkeypatch.setattr(Transaction, "execute", execute)
+        past = a_past(*from_history(*(said(1001 + n) for n in range(52))))
+        async with Life(heard, past).lived() as life:
+            life.backfill.connected()
+            await life.finished()
+        async with heard.read() as tx:
+            if tx.dialect != "sqlite":
+                return
+            plans = [
+                [row.detail for row in await original(tx, sa.text(f"EXPLAIN QUERY PLAN {one}"))]
+                for one in asked
+            ]
+        assert len(plans) == 53
+        assert all("ix_inbox_absences" in " ".join(plan) for plan in plans), plans
+
     async def test_what_was_taken_in_long_before_does_not_count(self, heard: Database) -> None:
         first = [said(1001 + n) for n in range(50)]
         past = a_past(*from_history(*first))
@@ -493,6 +519,17 @@ class TestTheLimits:
 
 
 class TestAnEndInTheMiddle:
+    async def test_before_the_commit_leaves_the_message_to_the_next_life(
+        self, heard: Database
+    ) -> None:
+        life = Life(heard, a_past())
+        life.backfill.put(said(1001))
+        # Its intake never came to run: the process was killed.
+        async with Life(heard, a_past(*from_history(said(1001)))).lived() as after:
+            after.backfill.connected()
+            await after.finished()
+            assert await after.asked() == ["1001"]
+
     async def test_starts_over_from_the_old_mark(self, heard: Database) -> None:
         messages = from_history(*(said(1001 + n) for n in range(60)), said(1001, OTHER))
         messages[-1] = replace(messages[-1], message_id=PlatformId("1100"))

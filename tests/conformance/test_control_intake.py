@@ -10,9 +10,11 @@ import sqlalchemy as sa
 
 from openab.control import intake as intake_module
 from openab.control.intake import Intake
+from openab.domain.batching import Batching, DispatchMode
 from openab.domain.gates import BotMode, Disposition, GatePolicy
 from openab.domain.ids import PlatformId
 from openab.domain.message import AuthorKind, InboundMessage, Place
+from openab.domain.turn import Claimed
 from openab.ports.signals import Signals
 from openab.ports.tasks import end, spawn
 from openab.storage import accounts, conversations, deliveries, inbox, schema, turns
@@ -35,13 +37,15 @@ BOT = an_author("50", AuthorKind.BOT)
 class Door:
     """An intake alone: nobody runs what it accepts."""
 
-    def __init__(self, database: Database, policy: GatePolicy | None = None) -> None:
+    def __init__(
+        self, database: Database, policy: GatePolicy | None = None, **changes: object
+    ) -> None:
         self.database = database
         self.signals = Signals()
         self.woken: list[str] = []
         self.commits = 0
         self.told_off: list[str] = []
-        settings = some_settings(policy=lambda: policy or GatePolicy(ACCOUNT))
+        settings = some_settings(policy=lambda: policy or GatePolicy(ACCOUNT), **changes)
         self.intake = Intake(
             database, settings, self.woken.append,
             lambda ref: self.told_off.append(ref.message_id), self.signals,
@@ -190,6 +194,44 @@ def counted_commits(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
 
     monkeypatch.setattr(Transaction, "commit", commit)
     return lambda: count
+
+
+class TestTheOrder:
+    def said(self, number: int) -> InboundMessage:
+        return a_message(message_id=str(number), ref=a_ref("500", "77"), place=Place.THREAD)
+
+    async def waiting(self, door: Door) -> list[str]:
+        async with door.database.read() as tx:
+            where = await conversations.find(tx, a_ref("500", "77"))
+            assert where is not None
+            return [turn.trigger.message_id for turn in await turns.open_of(tx, where.id)]
+
+    async def test_is_that_of_the_ids_however_they_are_told(self, door: Door) -> None:
+        await door.take(*(self.said(n) for n in (1003, 1001, 1001, 1003)))
+        await door.take(self.said(1002), self.said(1001))
+        assert await self.waiting(door) == ["1001", "1002", "1003"]
+
+    async def test_of_late_ones_begins_behind_what_runs(self, door: Door) -> None:
+        await door.take(self.said(1003), self.said(1005))
+        async with door.database.transaction() as tx:
+            where = await conversations.find(tx, a_ref("500", "77"))
+            assert where is not None
+            running = (await turns.open_of(tx, where.id))[0]
+            await turns.record(tx, running, Claimed())
+        await door.take(self.said(1002), self.said(1004), self.said(1001))
+        assert await self.waiting(door) == ["1003", "1001", "1002", "1004", "1005"]
+
+    async def test_in_a_batch_is_the_same(self, database: Database) -> None:
+        door = Door(database, batching=Batching(DispatchMode.PER_THREAD))
+        await door.take(self.said(1002), self.said(1001), self.said(1002), self.said(1003))
+        async with database.read() as tx:
+            where = await conversations.find(tx, a_ref("500", "77"))
+            assert where is not None
+            (turn,) = await turns.open_of(tx, where.id)
+        told = [arrival.record["message_id"] for arrival in turn.batch]
+        assert (told, turn.trigger.message_id) == (["1001", "1002", "1003"], "1003")
+        entries = [await door.entry(number) for number in ("1001", "1002", "1003")]
+        assert {entry.turn_id for entry in entries} == {turn.id}
 
 
 class TestWhoIsToldOff:

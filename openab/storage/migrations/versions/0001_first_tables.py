@@ -95,6 +95,14 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("account", "kind", "event_key", name=op.f("pk_inbox")),
     )
     op.create_index(op.f("ix_inbox_account_seen_at"), "inbox", ["account", "seen_at"], unique=False)
+    op.create_index(
+        "ix_inbox_absences",
+        "inbox",
+        ["account", "conversation_id"],
+        unique=False,
+        sqlite_where=sa.text("reason IN ('caught_up', 'too_old', 'too_many')"),
+        postgresql_where=sa.text("reason IN ('caught_up', 'too_old', 'too_many')"),
+    )
     op.create_table(
         "sessions",
         sa.Column("session_key", sa.String(length=200), nullable=False),
