@@ -48,7 +48,7 @@ class Setting:
     #: Lines of the configuration's `[discord]`, and further sections.
     discord: str = 'message_processing_mode = "per-thread"\n'
     more: str = ""
-    agents: int = 4
+    agents: int = 2
     policy: str = "careful"
     lease_seconds: int = 4
     call_seconds: int = 2
@@ -117,6 +117,7 @@ class Laboratory:
             "[reactions.timing]\ndebounce_ms = 50\n"
             "[presentation]\nedit_interval_ms = 300\nheartbeat_seconds = 5\n"
             f'[pool]\nmax_sessions = {self._setting.agents}\n[permissions]\nmode = "ask"\n'
+            '[workspace]\nper_thread = "folder"\n'
             f"[cluster]\nlease_seconds = {self._setting.lease_seconds}\n"
             f"call_seconds = {self._setting.call_seconds}\ndrain_seconds = 3\n"
             f'[recovery]\npolicy = "{self._setting.policy}"\n{self._setting.more}\n'
@@ -152,6 +153,11 @@ class Laboratory:
 
     async def _connected(self) -> None:
         await self.discord.wait_connected(self.bot, _CONNECT_SECONDS)
+
+    async def hears(self) -> None:
+        """Wait until a first broker has begun to listen."""
+        while not await self.rows.hears():  # noqa: ASYNC110 - rows of another process give no sign
+            await asyncio.sleep(_LOOK_SECONDS)
 
     async def gone(self, life: Life) -> None:
         """Wait until it has ended, and the network has noticed."""

@@ -18,6 +18,7 @@ _TURNS = (
 )
 _STATES = "SELECT state, batch FROM turns"
 _OWED = "SELECT count(*) AS owed FROM deliveries WHERE state IN ('pending', 'sending', 'unknown')"
+_MARK = "SELECT intake_mark AS mark FROM accounts"
 _RUNNING = "SELECT id, attempt, incarnation, state FROM turns WHERE outcome IS NULL"
 
 
@@ -47,9 +48,13 @@ class Rows:
             if row["state"] == "running"
         }
 
+    async def hears(self) -> bool:
+        """Whether the account listens since some moment: what was said before is nobody's business."""
+        return any(row["mark"] for row in await self._read(_MARK))
+
     async def owed(self) -> int:
         """How many deliveries are open."""
-        return int((await self._read(_OWED))[0]["owed"])
+        return sum(int(row["owed"]) for row in await self._read(_OWED))
 
     async def _read(self, statement: str) -> list[dict[str, Any]]:
         if isinstance(self._database, Path):
@@ -57,6 +62,9 @@ class Rows:
         connection = await asyncpg.connect(self._database)
         try:
             return [dict(row) for row in await connection.fetch(statement)]
+        except asyncpg.UndefinedTableError:
+            # The first broker has not made it yet.
+            return []
         finally:
             await connection.close()
 

@@ -138,19 +138,33 @@ async def every_point(lab: Laboratory, report: Report, stories: Sequence[Story] 
     """Each life is killed at the first point at which none was killed before, until there is none."""
     strokes = Strokes(lab, report)
     began = time.monotonic()
-    life: Life | None = None
+    life = await _first(lab, strokes, report)
     while True:
         known = len(report.strokes)
         people = spawn("people", _all(lab, list(stories or STORIES.values()), 3))
-        while not people.done():
-            life = await strokes.strike(Order(NEW), life, people.done)
-            lab.spared.write_text("\n".join(report.hits))
-        await people
+        life = await _while(people, lab, strokes, report, life)
         if len(report.strokes) == known:
             break
     await _finish(lab, strokes, report, life)
     report.seconds = time.monotonic() - began
     return report
+
+
+async def _first(lab: Laboratory, strokes: Strokes, report: Report) -> Life | None:
+    """Nobody talks until the account listens: what was said before its first start is not answered."""
+    hearing = spawn("hearing", lab.hears())
+    return await _while(hearing, lab, strokes, report, None)
+
+
+async def _while(
+    task: "asyncio.Task[None]", lab: Laboratory, strokes: Strokes, report: Report, life: Life | None
+) -> Life | None:
+    """Strike at points that are new until the task has ended."""
+    while not task.done():
+        life = await strokes.strike(Order(NEW), life, task.done)
+        lab.spared.write_text("\n".join(report.hits))
+    await task
+    return life
 
 
 async def _all(lab: Laboratory, stories: Sequence[Story], at_once: int) -> None:
@@ -172,11 +186,12 @@ async def by_chance(lab: Laboratory, report: Report, rounds: int, conversations:
     strokes = Strokes(lab, report)
     began = time.monotonic()
     stopping = asyncio.Event()
+    life: Life | None = await lab.begin()
+    await lab.hears()
     people = [
         spawn(f"person {n}", _talk(lab, random.Random(f"{seed} {n}"), stopping))
         for n in range(conversations)
     ]
-    life: Life | None = None
     for _ in range(rounds * _TRIES):
         if len(report.strokes) >= rounds:
             break

@@ -12,6 +12,11 @@ from tests.lab.runs import Report, by_chance, every_point
 _SEED = "OPENAB_LAB_SEED"
 #: Effects that no story brings about, and where else each is proved.
 RARE = {
+    "commit:control.commands.Commands._resend": "an unclear delivery: test_control_deliveries",
+    "commit:control.conversation_turns.ConversationTurns._note_orderly_stop": "test_drain",
+    "commit:control.recovery.Recovery._fence": "the same life lost its run: test_control_recovery",
+    "commit:control.retention.Retention._delete_sessions": "after keep_days: test_retention",
+    "commit:control.workspaces.Placing._forget_alias": "an unknown name: test_control_workspaces",
     "commit:control.containment.end_barely": "rows that the database refuses: test_control_mends",
     "commit:control.dispatcher.Dispatcher._free_orphans": "a claim in doubt: test_control_mends",
     "commit:control.owner.ConversationOwner._hold_on": "a lease that ran out: test_control_mends",
@@ -32,6 +37,10 @@ def setting(request: pytest.FixtureRequest) -> Setting:
         return Setting()
     address: str = request.getfixturevalue("migrated_postgres_address")
     return Setting(postgres=address.replace("postgresql+asyncpg://", "postgresql://"))
+
+
+def test_what_is_called_rare_exists() -> None:
+    assert RARE.keys() <= transactions()
 
 
 @pytest.mark.slow
