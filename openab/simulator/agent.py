@@ -646,12 +646,20 @@ class Agent:
     def _player(self, session: Session) -> Player:
         return Player(self._wire, session, self._modes, self._options.delay)
 
-    def script(self, text: str) -> str:
-        """The steps for a text: its own, or those of the first play whose phrase it holds."""
+    def script(self, text: str, before: str = "") -> str:
+        """The steps for a text: its own, or those of the first play whose phrase it holds.
+
+        A play with a third part is only for a prompt that holds that in the blocks before the text.
+        """
         if self._options.plays is None:
             return text
         plays = json.loads(self._options.plays.read_text(encoding="utf-8"))
-        return next((steps for phrase, steps in plays if phrase in text), text)
+        fitting = (
+            steps
+            for phrase, steps, *told in plays
+            if phrase in text and all(one in before for one in told)
+        )
+        return next(fitting, text)
 
     def _cancel(self, params: Json) -> None:
         session = self._sessions.get(str(params.get("sessionId")))
@@ -672,15 +680,18 @@ class Agent:
         session.remember("user", texts[-1] if texts else "")
         name = f"prompt {request_id}"
         threading.Thread(
-            target=self._play, args=[request_id, session], name=name, daemon=True
+            target=self._play,
+            args=[request_id, session, "\n".join(texts[:-1])],
+            name=name,
+            daemon=True,
         ).start()
 
-    def _play(self, request_id: Any, session: Session) -> None:
+    def _play(self, request_id: Any, session: Session, before: str) -> None:
         player = self._player(session)
         outcome: Json
         try:
             player.misbehave()
-            player.play(self.script(session.prompts()[-1]))
+            player.play(self.script(session.prompts()[-1], before))
             stop = "because" if "unknown-stop" in self._modes else player.stop_reason
             outcome = {"result": {"stopReason": stop}}
         except Cancelled:
@@ -706,7 +717,9 @@ def options(arguments: list[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--state-dir", type=Path, help="folder that makes sessions survive")
     parser.add_argument(
-        "--plays", type=Path, help="JSON list of [phrase, steps]: what is played without being said"
+        "--plays",
+        type=Path,
+        help="JSON list of [phrase, steps] (and what must stand before): played without being said",
     )
     parser.add_argument("--log", type=Path, help="file that gets everything received and sent")
     parser.add_argument("--name", default="scripted-agent", help="the agent's own name")

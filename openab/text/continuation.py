@@ -9,6 +9,8 @@ from openab.text.fences import closing, open_at_end
 from openab.text.measure import shorten
 from openab.text.tools import ToolCall
 
+#: With this an interrupted agent is addressed.
+OPENING = "You were interrupted in the middle of this request"
 _LONGEST_TITLE = 500
 #: The last calls matter most; a turn may have thousands.
 _MOST_CALLS = 200
@@ -35,8 +37,8 @@ def over_attempts(parts: Sequence[str]) -> str:
 def continuation(calls: Sequence[ToolCall], said: str) -> str:
     """Stands before the original request; `calls` and `said`: what was seen of the lost attempts."""
     told = [
-        "You were interrupted in the middle of this request: your process was ended and has been "
-        "started anew. The request follows below once more, in full; you may know it already.",
+        f"{OPENING}: your process was ended and has been started anew. The request "
+        "follows below once more, in full; you may know it already.",
         _calls(calls),
         _said(said),
         "Go on from where you were. Before you repeat anything that has effects (commands, edits, "

@@ -2,7 +2,6 @@
 
 import secrets
 import sys
-from typing import Any
 
 broken = sys.argv.pop(1)
 
@@ -15,13 +14,12 @@ elif broken == "neutralising":
 
     fence.neutralize = fence.wire_text
 elif broken == "recovery":
-    import openab.control.recovery as recovered
+    from openab.control.recovery import Recovery
 
-    async def leave_running(*_: Any) -> int:
+    async def leave_running(_self: Recovery) -> None:
         """The turns of a dead owner stay as they are."""
-        return 0
 
-    setattr(recovered, "end_interrupted", leave_running)  # noqa: B010 - another signature is no matter here
+    setattr(Recovery, "recover", leave_running)  # noqa: B010 - mypy minds an assignment to a method
 else:
     sys.exit(f"nothing is called {broken}")
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from openab.text.continuation import OPENING
+
 
 @dataclass
 class Prompted:
@@ -13,6 +15,8 @@ class Prompted:
 
     session_id: str
     text: str
+    #: It was told that it had been interrupted in this request.
+    is_continued: bool = False
     said: str = ""
     tools: list[str] = field(default_factory=list)
 
@@ -49,7 +53,10 @@ def _received(log: AgentLog, message: dict[str, Any]) -> None:
     method, params = message.get("method"), message.get("params") or {}
     if method == "session/prompt":
         texts = [block["text"] for block in params["prompt"] if block["type"] == "text"]
-        log.prompts.append(Prompted(params["sessionId"], texts[-1] if texts else ""))
+        is_continued = any(text.startswith(OPENING) for text in texts[:-1])
+        log.prompts.append(
+            Prompted(params["sessionId"], texts[-1] if texts else "", is_continued=is_continued)
+        )
     elif method in {"session/resume", "session/load"}:
         log.resumed.append(params["sessionId"])
 

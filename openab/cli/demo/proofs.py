@@ -13,7 +13,7 @@ from openab.cli.demo.play import reactions_of
 from openab.cli.demo.sightings import PRESENTATION, Change, live_messages
 from openab.simulator.discord.errors import Json
 from openab.text.neutralize import live_mentions, neutralize
-from openab.text.notices import interrupted_by_restart
+from openab.text.notices import went_on_after_restart
 
 _PLACEHOLDER_SECONDS = 2.0
 _MOST_WRITES, _WRITE_SECONDS = 5, 5.0
@@ -155,7 +155,8 @@ def joined(parts: list[str]) -> str:
 def _only_anns_prompts(evidence: Evidence) -> Finding:
     told, holds = [], True
     for broker in evidence.cast.brokers:
-        got = [_cue(one.text) for one in evidence.log_of(broker).prompts]
+        prompts = evidence.log_of(broker).prompts
+        got = [_cue(one.text) for one in prompts if not one.is_continued]
         meant = [
             asked.cue for asked in evidence.story.asked.values() if broker.bot.id in asked.endings
         ]
@@ -169,22 +170,23 @@ def _cue(prompt: str) -> str:
     return next((cue for cue in scripts.CUES if prompt.endswith(cue)), prompt)
 
 
-def _orphan_gone(evidence: Evidence) -> Finding:
-    orphan = evidence.story.orphan
-    if orphan is None or evidence.story.killed_at is None:
+def _orphan_goes_on(evidence: Evidence) -> Finding:
+    orphan, killed_at = evidence.story.orphan, evidence.story.killed_at
+    if orphan is None or killed_at is None:
         raise Missing("no broker was killed")
     left = live_messages(evidence.standing())
-    gone = [
-        seen.at
-        for seen in evidence.sightings
-        if seen.message_id == orphan.id and seen.change is Change.DELETED
+    after = [
+        seen for seen in evidence.sightings if seen.message_id == orphan.id and seen.at > killed_at
     ]
-    if not gone or left:
-        return Finding(holds=False, found=f"{len(left)} live messages are left over")
-    return Finding(holds=True, found=f"gone {gone[0] - evidence.story.killed_at:.1f} s after")
+    edits = [seen.at for seen in after if seen.change is Change.EDITED]
+    is_gone = any(seen.change is Change.DELETED for seen in after)
+    if not edits or not is_gone or left:
+        told = f"edited {len(edits)} times, {len(left)} live messages are left over"
+        return Finding(holds=False, found=told)
+    return Finding(holds=True, found=f"it moves again {edits[0] - killed_at:.1f} s after")
 
 
-def _honest_ending(evidence: Evidence) -> Finding:
+def _goes_on(evidence: Evidence) -> Finding:
     if evidence.story.killed_at is None:
         raise Missing("no broker was killed")
     sol = evidence.cast.sol
@@ -192,12 +194,14 @@ def _honest_ending(evidence: Evidence) -> Finding:
     if len(endings) != 1:
         return Finding(holds=False, found=f"it has {len(endings)} endings")
     asked = [one for one in evidence.log_of(sol).prompts if _cue(one.text) == scripts.MIGRATION]
-    if len(asked) != 1:
+    if [one.is_continued for one in asked] != [False, True]:
         return Finding(holds=False, found=f"the agent was asked {len(asked)} times")
-    head = f"{interrupted_by_restart()}\n\n{_tool_lines(asked[0])}\n\n"
-    partial = endings[0].content.removeprefix(head)
-    holds = partial != endings[0].content and bool(partial) and asked[0].said.startswith(partial)
-    return Finding(holds, f"one, with {len(partial)} characters of the answer")
+    head = "\n".join(map(_tool_lines, asked))
+    before, _, after = endings[0].content.partition(f"\n\n{went_on_after_restart()}\n\n")
+    first = before.removeprefix(f"{head}\n\n")
+    holds = first != before and bool(first) and asked[0].said.startswith(first)
+    told = f"one, with {len(first)} characters from before and {len(after)} from after"
+    return Finding(holds and bool(after) and after == asked[1].said, told)
 
 
 def _tool_lines(prompted: Prompted) -> str:
@@ -258,8 +262,8 @@ CLAIMS: tuple[tuple[str, Callable[[Evidence], Finding]], ...] = (
     ("The part whose connection was dropped stands exactly once", _dropped_part_once),
     ("The parts are the agent's answer, complete, every fence closed", _lossless),
     ("Each agent got exactly what Ann asked, nothing of the other bot", _only_anns_prompts),
-    ("The live message of the killed broker is gone", _orphan_gone),
-    ("The killed turn has one honest ending, with what came so far", _honest_ending),
+    ("The live message of the killed broker goes on, and is gone at the end", _orphan_goes_on),
+    ("The killed turn goes on: one answer with both halves, marked where", _goes_on),
     ("Each message ends with one reaction of each bot, the true one", _one_reaction_each),
     ("After the restart Sol goes on in the same session and remembers", _same_session),
     ("Two bots in one thread keep separate sessions", _separate_sessions),

@@ -3,7 +3,10 @@
 import json
 from collections.abc import Sequence
 
-Play = tuple[str, str]
+from openab.text.continuation import OPENING
+
+#: (cue, steps), and for one that only an interrupted agent plays: what it is told before.
+Play = tuple[str, str] | tuple[str, str, str]
 Step = tuple[str, str]
 
 #: Ann's sentences; they are the cues by which the agents know their part.
@@ -24,17 +27,20 @@ _LONG_ANSWER = (
     f"```python\nfrom parser import parse\n\n\ndef test_every_case():\n{_SUITE}\n```\n\n"
     f"{_FIXED}"
 )
+_FIXES = "both lines get fixes for a year."
 _GUIDE = (
     "# Moving to version 3\n\n"
     "Version 3 keeps the token that stands before a comment. Most programs need no change; these "
     "three steps find out whether yours does.\n\n"
     "1. Run the regression suite above against your own grammar. A case that fails names the rule "
     "that relied on the lost token.\n"
+)
+_REST = (
     "2. Search your code for `skip_comment()`. Where its result is thrown away, nothing changes; "
     "where it is compared with `None`, compare with an empty list instead.\n"
     "3. Regenerate the cached tables with `parser cache --clear`. Tables of version 2 are refused "
     "with a clear message, they are never misread.\n\n"
-    "If a step surprises you, pin `parser<3` and write to us; both lines get fixes for a year."
+    f"If a step surprises you, pin `parser<3` and write to us; {_FIXES}"
 )
 
 
@@ -69,6 +75,15 @@ def sols_plays(luna: str, pace: float) -> list[Play]:
         (
             MIGRATION,
             _script(
+                _tool("read", "docs/migration-3.md", 1.0 * pace),
+                ("delay", str(0.1 * pace)),
+                *_streamed(_REST),
+            ),
+            OPENING,
+        ),
+        (
+            MIGRATION,
+            _script(
                 _tool("read", "docs/upgrading.md", 1.0 * pace),
                 ("delay", str(0.4 * pace)),
                 *_streamed(_GUIDE),
@@ -96,5 +111,5 @@ def lunas_plays(pace: float) -> list[Play]:
 
 
 #: With what a long answer ends.
-LAST_WORDS = {RED_BUILD: _FIXED}
+LAST_WORDS = {RED_BUILD: _FIXED, MIGRATION: _FIXES}
 CUES: Sequence[str] = (RED_BUILD, SECOND_OPINION, MIGRATION, STILL_THERE)

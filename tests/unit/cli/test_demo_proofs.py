@@ -11,13 +11,14 @@ import pytest
 from openab.cli.demo import scripts
 from openab.cli.demo.brokers import DemoBroker
 from openab.cli.demo.evidence import Evidence
-from openab.cli.demo.play import DONE, FAILED, Asked, Cast, Story
+from openab.cli.demo.play import DONE, Asked, Cast, Story
 from openab.cli.demo.proofs import CLAIMS, joined, prove
 from openab.cli.demo.sightings import Change, Watch
 from openab.simulator.discord import Bot, FaultHandle, LoopbackDiscord, Message, Request
 from openab.simulator.discord.fault_kinds import commit_then_drop
+from openab.text.continuation import OPENING
 from openab.text.neutralize import neutralize
-from openab.text.notices import interrupted_by_restart
+from openab.text.notices import went_on_after_restart
 
 _CODE = ["```python\none = 1\n", "two = 2\n```\n\nAll 45 cases pass with the fix."]
 
@@ -72,8 +73,15 @@ def _note(broker: DemoBroker, event: str, **message: Any) -> None:
         log.write(json.dumps({"event": event, "message": message}) + "\n")
 
 
-def _prompted(broker: DemoBroker, session: str, text: str, said: str = "", tool: str = "") -> None:
-    prompt = [{"type": "text", "text": "sender"}, {"type": "text", "text": text}]
+def _prompted(
+    broker: DemoBroker,
+    session: str,
+    text: str,
+    said: str = "",
+    tool: str = "",
+    before: str = "sender",
+) -> None:
+    prompt = [{"type": "text", "text": before}, {"type": "text", "text": text}]
     _note(broker, "in", method="session/prompt", params={"sessionId": session, "prompt": prompt})
     for update in (
         {"sessionUpdate": "tool_call", "title": tool} if tool else {},
@@ -139,12 +147,17 @@ async def _killed_turn(evening: Evening) -> None:
     sol, luna = evening.cast.sol, evening.cast.luna
     _prompted(sol, "s-1", scripts.MIGRATION, "Step one. Step two.", tool="docs")
     _prompted(luna, "l-1", scripts.MIGRATION, "Later.")
-    endings = {sol.bot: FAILED, luna.bot: DONE}
+    endings = {sol.bot: DONE, luna.bot: DONE}
     await evening.ask(scripts.MIGRATION, endings, str(evening.story.thread))
     evening.story.orphan = await evening.write(sol.bot, "-# ⏳ writing\n\nStep one.")
     evening.story.killed_at = evening.discord.clock.monotonic()
     _note(sol, "in", method="session/resume", params={"sessionId": "s-1"})
-    await evening.write(sol.bot, f"{interrupted_by_restart()}\n\n✅ `docs`\n\nStep one.")
+    evening.discord.clock.advance(2)
+    await sol.bot.edit(evening.story.orphan, "-# 🔄 recovering\n\nStep one.")
+    _prompted(sol, "s-1", scripts.MIGRATION, "Step three.", tool="more docs", before=OPENING)
+    tools = "✅ `docs`\n✅ `more docs`"
+    answer = f"{tools}\n\nStep one.\n\n{went_on_after_restart()}\n\nStep three."
+    await evening.write(sol.bot, answer)
     await sol.bot.delete(evening.story.orphan)
 
 
@@ -233,17 +246,35 @@ async def _orphan_stays(evening: Evening) -> None:
 
 async def _two_endings(evening: Evening) -> None:
     del evening.story.asked[scripts.STILL_THERE]
-    await evening.write(evening.sol, interrupted_by_restart())
+    await evening.write(evening.sol, went_on_after_restart())
 
 
 async def _ending_with_invented_text(evening: Evening) -> None:
     shown = evening.discord.messages(str(evening.story.thread))
-    ending = next(one for one in shown if interrupted_by_restart() in one.content)
-    await evening.sol.edit(ending, ending.content + " Step three.")
+    ending = next(one for one in shown if went_on_after_restart() in one.content)
+    await evening.sol.edit(ending, ending.content + " Step four.")
+
+
+async def _first_half_lost(evening: Evening) -> None:
+    shown = evening.discord.messages(str(evening.story.thread))
+    ending = next(one for one in shown if went_on_after_restart() in one.content)
+    await evening.sol.edit(ending, ending.content.replace("Step one.\n\n", ""))
+
+
+async def _placeholder_never_moves_again(evening: Evening) -> None:
+    orphan, killed_at = evening.story.orphan, evening.story.killed_at
+    assert orphan
+    assert killed_at
+    kept = [
+        one
+        for one in evening.watch.sightings
+        if one.message_id != orphan.id or one.at <= killed_at or one.change is Change.DELETED
+    ]
+    evening.watch.sightings[:] = kept
 
 
 async def _two_reactions(evening: Evening) -> None:
-    await evening.sol.react(evening.story.asked[scripts.MIGRATION].message, DONE)
+    await evening.sol.react(evening.story.asked[scripts.MIGRATION].message, "😱")
 
 
 async def _another_session(evening: Evening) -> None:
@@ -276,6 +307,8 @@ async def _shared_memory(evening: Evening) -> None:
         (_prompt_by_a_bot, 7),
         (_prompt_lost, 7),
         (_orphan_stays, 8),
+        (_placeholder_never_moves_again, 8),
+        (_first_half_lost, 9),
         (_two_endings, 9),
         (_ending_with_invented_text, 9),
         (_two_reactions, 10),
