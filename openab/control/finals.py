@@ -3,12 +3,11 @@
 from dataclasses import dataclass
 from datetime import timedelta
 
+from openab.control.cuts import Cut, pieces
 from openab.control.settings import ReplySettings
 from openab.domain.ids import PlatformId
 from openab.domain.outbound import MessageBody, answer_body
-from openab.text import notices
-from openab.text.neutralize import neutralize
-from openab.text.split import MESSAGE_LIMIT, split
+from openab.text.split import MESSAGE_LIMIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +27,8 @@ class Ending:
     placeholder_is_newest: bool
     #: An edit or the placeholder itself has an unknown outcome, or the turn changed its owner.
     is_doubtful: bool = False
+    #: Stands at the very end, however much of the text is left out.
+    after: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +39,25 @@ class Final:
     edits_placeholder: bool
 
 
-def is_blank(text: str) -> bool:
-    """Whether nothing of it can be seen, so that the network would refuse it."""
-    return not any(char.isprintable() and not char.isspace() for char in neutralize(text))
+def plan(ending: Ending, replies: ReplySettings, cut: Cut | None = None) -> Final:
+    """The final answer: neutralised, split; the first part answers the human who asked.
 
-
-def plan(ending: Ending, replies: ReplySettings) -> Final:
-    """The final answer: complete, neutralised, split; the first part answers the human who asked."""
+    `cut` is the same text cut beforehand, for the rooms that `rooms` gives.
+    """
     edits = _edits(ending, replies)
     prefix = _prefix(ending, replies) if not edits else ""
-    text = notices.no_response() if is_blank(ending.text) else neutralize(ending.text)
-    texts = split(text, first_room=MESSAGE_LIMIT - len(prefix))
+    room = MESSAGE_LIMIT - len(prefix)
+    if cut is not None and cut.fits(ending.text, ending.after, room):
+        texts = cut.by_room[room]
+    else:
+        texts = pieces(ending.text, ending.after, room)
     first = _first(ending, replies, prefix + texts[0], edits=edits)
     return Final((first, *(answer_body(text) for text in texts[1:])), edits)
+
+
+def rooms(ending: Ending, replies: ReplySettings) -> set[int]:
+    """How much room the first message may have, whatever is decided about edit or fresh."""
+    return {MESSAGE_LIMIT, MESSAGE_LIMIT - len(_prefix(ending, replies))}
 
 
 def _edits(ending: Ending, replies: ReplySettings) -> bool:

@@ -1,15 +1,18 @@
 """Ends a run: outcome, raw text and every owed row in one transaction."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 
-from openab.control.finals import Ending, Final, is_blank, plan
+from openab.control.cuts import Cut, cut, is_blank
+from openab.control.finals import Ending, Final, plan, rooms
 from openab.control.retire import owe_delete, placeholders_of, questions_of
 from openab.control.settings import Settings
 from openab.domain.agent_events import AgentFailure, EndKind, FailureKind, PromptEnded
 from openab.domain.delivery import DeliveryKind, DeliveryState, Purpose
-from openab.domain.ids import snowflake
+from openab.domain.ids import PlatformId, snowflake
 from openab.domain.turn import Ended, Outcome, TurnState
 from openab.ports.feed import Shown
 from openab.storage import conversations, deliveries, streams, turns
@@ -20,6 +23,8 @@ from openab.storage.turns import Turn
 from openab.text import notices
 from openab.text.tools import ToolCall, final_text
 
+#: Cutting a longer text takes longer than the loop may stand still.
+_SHORT = 4000
 _OUTCOMES = {
     EndKind.COMPLETED: Outcome.COMPLETED,
     EndKind.CANCELLED: Outcome.CANCELLED,
@@ -42,6 +47,8 @@ class Run:
     earlier: str = ""
     #: What is told of a run that was cut off.
     interruption: str = field(default_factory=notices.interrupted_by_restart)
+    #: Its final's text cut into messages beforehand; see `prepared`.
+    cut: Cut | None = None
 
 
 def redacted(end: PromptEnded, redact: Callable[[str], str]) -> PromptEnded:
@@ -58,6 +65,32 @@ def redacted(end: PromptEnded, redact: Callable[[str], str]) -> PromptEnded:
 def outcome_of(run: Run) -> Outcome:
     """No end event means that the run was cut off."""
     return _OUTCOMES[run.end.kind] if run.end else Outcome.INTERRUPTED
+
+
+async def prepared(settings: Settings, turn: Turn, run: Run) -> Run:
+    """The run with its final's text cut into messages: outside of any transaction, a long one in a thread.
+
+    It serves if the run ends as this one says; otherwise `finish` cuts once more.
+    """
+    step = partial(_cut, settings, turn, run)
+    is_short = len(run.answer) + len(run.earlier) <= _SHORT
+    return replace(run, cut=step() if is_short else await asyncio.to_thread(step))
+
+
+def _cut(settings: Settings, turn: Turn, run: Run) -> Cut:
+    text, after = _told(turn, run, settings)
+    ending = Ending(
+        text=text,
+        human=_human(turn),
+        # The room is less where the trigger stands elsewhere; there is no harm in having both.
+        trigger_in_place=False,
+        trigger_message_id=turn.trigger.message_id,
+        took=timedelta(0),
+        has_other_bot=False,
+        has_placeholder=False,
+        placeholder_is_newest=False,
+    )
+    return cut(text, after, rooms(ending, settings.replies()))
 
 
 async def finish(
@@ -104,7 +137,8 @@ async def _owe_final(
 ) -> Final:
     placeholders = await placeholders_of(tx, turn)
     last = placeholders[-1] if placeholders else None
-    final = plan(await _ending(tx, settings, where, turn, run, last), settings.replies())
+    ending = await _ending(tx, settings, where, turn, run, last)
+    final = plan(ending, settings.replies(), run.cut)
     for number, body in enumerate(final.parts, 1):
         is_edit = final.edits_placeholder and number == 1
         await deliveries.owe(
@@ -141,9 +175,11 @@ async def _ending(
     now = await tx.now()
     shown = placeholder.platform_id if placeholder and _is_sent(placeholder) else None
     newest = where.last_message_id
+    text, after = _told(turn, run, settings)
     return Ending(
-        text=_told(turn, run, settings),
-        human=None if turn.requester_is_bot else turn.requester_id,
+        text=text,
+        after=after,
+        human=_human(turn),
         trigger_in_place=turn.trigger.conversation_id == where.ref.conversation_id,
         trigger_message_id=turn.trigger.message_id,
         took=now - (turn.started_at or now),
@@ -168,8 +204,12 @@ def _is_sent(placeholder: Delivery) -> bool:
     return placeholder.state is DeliveryState.SENT and not placeholder.is_gone
 
 
-def _told(turn: Turn, run: Run, settings: Settings) -> str:
-    """The text of the final: a notice where there is something to tell, and what the agent said."""
+def _human(turn: Turn) -> PlatformId | None:
+    return None if turn.requester_is_bot else turn.requester_id
+
+
+def _told(turn: Turn, run: Run, settings: Settings) -> tuple[str, str]:
+    """The final: a notice where there is something to tell with what the agent said, and its last word."""
     said = "\n\n".join(text for text in (run.earlier, run.answer) if text.strip())
     answer = final_text(said, run.tools, settings.replies().tool_display)
     outcome = outcome_of(run)
@@ -182,7 +222,7 @@ def _told(turn: Turn, run: Run, settings: Settings) -> str:
         after = notices.cancelled_by(turn.cancelled_by or "")
     elif is_blank(run.answer):
         after = notices.empty_answer(run.end)
-    return "\n\n".join(text for text in (before, answer, after) if text)
+    return "\n\n".join(text for text in (before, answer) if text), after
 
 
 def _failure_notice(end: PromptEnded | None) -> str:
@@ -220,7 +260,7 @@ async def end_unprompted(
             body=plan(
                 Ending(
                     text=text,
-                    human=None if turn.requester_is_bot else turn.requester_id,
+                    human=_human(turn),
                     trigger_in_place=True,
                     trigger_message_id=turn.trigger.message_id,
                     took=timedelta(0),

@@ -10,7 +10,7 @@ from openab.control.agent_run import AgentRun
 from openab.control.answers import delivered_answer, with_tables
 from openab.control.bodies import first_placeholder, later_placeholder, recovering_placeholder
 from openab.control.left_behind import LeftBehind, left_behind
-from openab.control.outcome import Run, finish, redacted, trouble
+from openab.control.outcome import Run, finish, prepared, redacted, trouble
 from openab.control.persist import persist
 from openab.control.reception import owe_placeholder
 from openab.control.retire import last_version, owe_delete, placeholders_of
@@ -298,6 +298,10 @@ class TurnRunner:
             preface=agent.preface,
             earlier=await with_tables(self._said, replies) if self._said else "",
         )
+        # With what is known of a cancellation now.
+        async with self._services.database.read() as tx:
+            turn = await _reread(tx, self._turn)
+        run = await prepared(self._services.settings, turn, run)
         known = agent.known_options
         # Whoever failed without a sign may have been asked in vain.
         has_heard = prompt_end.kind is not EndKind.FAILED or record.has_heard

@@ -231,6 +231,14 @@ def answer_undelivered(reason: str) -> str:
     )
 
 
+def left_out(left: int, total: int) -> str:
+    """The answer is longer than anybody is sent; stands at its end."""
+    return (
+        f"✂️ The answer goes on: about {left:,} of its {total:,} characters are left out here. The whole "
+        "of it is kept; ask for the part you need, or have it written to a file."
+    )
+
+
 def delivery_unclear() -> str:
     """Nobody can tell whether a message of the answer arrived; a button stands below."""
     return "⚠️ It is unclear whether a part of this answer was posted; it was not sent twice. If it is missing, have it sent again."

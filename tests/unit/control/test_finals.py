@@ -7,7 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from openab.control.finals import Ending, Final, is_blank, plan
+from openab.control.cuts import cut, is_blank
+from openab.control.finals import Ending, Final, plan, rooms
 from openab.control.settings import ReplySettings
 from openab.domain.ids import PlatformId
 from openab.text.measure import units
@@ -122,3 +123,15 @@ class TestTheText:
     @pytest.mark.parametrize("text", ["a", "😀", ".", "\ud800", "\u200bx"])
     def test_what_somebody_can_see_is_not(self, text: str) -> None:
         assert not is_blank(text)
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+@pytest.mark.parametrize("replies", [EDIT, FRESH])
+def test_what_was_cut_beforehand_is_what_is_sent(in_place: bool, replies: ReplySettings) -> None:
+    ending = replace(CALM, text="word " * 900, after="last", trigger_in_place=in_place)
+    before = cut(ending.text, ending.after, rooms(ending, replies))
+    assert plan(ending, replies, before) == plan(ending, replies)
+    marked = replace(before, by_room=dict.fromkeys(before.by_room, ("beforehand",)))
+    assert "beforehand" in sent(plan(ending, replies, marked))[0]
+    other = replace(ending, after="another end")
+    assert plan(other, replies, marked) == plan(other, replies)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openab.control.finals import is_blank
+from openab.control.cuts import is_blank
 from openab.domain.agent_events import AgentEvent, TextDelta, ToolChanged
 from openab.text.answer import AnswerFold
 from openab.text.narration import Narration, delivered, delivered_of
