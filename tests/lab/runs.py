@@ -79,11 +79,11 @@ class Strokes:
         """Wait until the order strikes (or `idle` says it will not); the life that goes on, if one does."""
         lab = self._lab
         before = await lab.rows.running() if life is None else {}
+        known = len(life.struck) if life else 0
         if life is None:
             life = await lab.begin(order)
         else:
             life.order(order)
-        known = len(life.struck)
         recovering = spawn("recovering", self._recover(life, before))
         try:
             await _until(lambda: life.ended.is_set() or len(life.struck) > known or idle())
@@ -91,12 +91,11 @@ class Strokes:
             await end(recovering)
         for point in life.struck[known:]:
             self._report.note(point, order.kind)
+        if order.kind == "kill" and len(life.struck) > known:
+            await life.ended.wait()
         return await self._after(life)
 
     async def _after(self, life: Life) -> Life | None:
-        if life.struck and life.exit_code is None:
-            # One that was killed has its end on the way.
-            await life.until(lambda: False, 0.05)
         if not life.ended.is_set():
             return life
         await self._lab.gone(life)

@@ -14,7 +14,7 @@ from tests.lab.invariants import (
 from tests.lab.laboratory import Laboratory, Setting, open_laboratory
 from tests.lab.observation import Observation
 
-pytestmark = [pytest.mark.timeout(240), pytest.mark.xdist_group("lab-controls")]
+pytestmark = pytest.mark.timeout(240)
 _SECONDS = 60.0
 _KEPT_OR_BROKEN = pytest.mark.parametrize("is_broken", [False, True], ids=["kept", "broken"])
 
