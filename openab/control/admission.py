@@ -26,7 +26,7 @@ from openab.domain.gates import (
 )
 from openab.domain.ids import ConversationId, MessageRef, PlatformId, TurnId, snowflake
 from openab.domain.message import InboundMessage, InboundReaction
-from openab.domain.outbound import is_presentation
+from openab.domain.outbound import content_digest, is_presentation
 from openab.storage import absences, bot_runs, conversations, deliveries, inbox, participation
 from openab.storage.conversations import Conversation
 from openab.storage.engine import Transaction
@@ -171,12 +171,19 @@ class Admission:
     async def _echo(self, tx: Transaction, reception: Reception) -> None:
         """Our own message came back: it settles the doubt about the delivery whose nonce it carries.
 
+        History has no nonces: there it is the tried create that nobody has seen yet and says the same.
         Only the owner changes the row's state, and tells whoever waits for the message.
         """
         message, account = reception.message, self._settings.account
-        if not message.nonce or await deliveries.is_claimed(tx, account, message.message_id):
+        if await deliveries.is_claimed(tx, account, message.message_id):
             return
-        delivery = await deliveries.by_nonce(tx, account, message.nonce)
+        if message.nonce:
+            delivery = await deliveries.by_nonce(tx, account, message.nonce)
+        elif message.from_history:
+            digest = content_digest(message.text)
+            delivery = await deliveries.in_doubt(tx, reception.here.id, digest, message.message_id)
+        else:
+            return
         if delivery is None or delivery.platform_id:
             return
         await deliveries.note_platform_id(tx, delivery.id, message.message_id)

@@ -32,8 +32,8 @@ async def look(
 ) -> Finding:
     """Page through the messages behind the row's anchor and find the one that must be ours.
 
-    The look is valid only if the anchor itself can be read (or is the thread's own beginning) and
-    the history was read to its end. A thread is there if it can be read at all.
+    The look is valid only if the history may be read, the anchor itself is there (or is the thread's
+    own beginning), and the history was read to its end. A thread is there if it can be read at all.
     """
     try:
         if delivery.kind is DeliveryKind.THREAD:
@@ -64,10 +64,12 @@ async def _is_anchored(
     anchor = delivery.anchor
     if anchor is None:
         return False
-    if anchor == ref.conversation_id:
-        return True
-    message = MessageRef(ref.conversation_id, anchor)
-    return await channel.fetch_message(message, call.total_seconds()) is not None
+    # Whoever may not read the history gets an empty list of it, but no single message: that is refused.
+    found = await channel.fetch_message(
+        MessageRef(ref.conversation_id, anchor), call.total_seconds()
+    )
+    # What is named as a conversation's own beginning need not be a message in it.
+    return found is not None or anchor == ref.conversation_id
 
 
 async def _scan(

@@ -299,8 +299,7 @@ class TurnRunner:
             earlier=await with_tables(self._said, replies) if self._said else "",
         )
         # With what is known of a cancellation now.
-        async with self._services.database.read() as tx:
-            turn = await _reread(tx, self._turn)
+        turn = await persist("outcome", self._as_it_is)
         run = await prepared(self._services.settings, turn, run)
         known = agent.known_options
         # Whoever failed without a sign may have been asked in vain.
@@ -313,6 +312,10 @@ class TurnRunner:
             await self._services.agents.ack(self._turn.id, record.position, outcome=True)
         self._services.signals.tell("turn_answered")
         self._wake()
+
+    async def _as_it_is(self) -> Turn:
+        async with self._services.database.read() as tx:
+            return await _reread(tx, self._turn)
 
     async def _commit_end(
         self,

@@ -18,7 +18,15 @@ from openab.domain.delivery import (
     GivenUp,
     Purpose,
 )
-from openab.domain.ids import AccountId, ConversationId, DeliveryId, MessageRef, PlatformId, TurnId
+from openab.domain.ids import (
+    AccountId,
+    ConversationId,
+    DeliveryId,
+    MessageRef,
+    PlatformId,
+    TurnId,
+    snowflake,
+)
 from openab.domain.outbound import Button, MessageBody
 from openab.storage.conversations import account_of
 from openab.storage.engine import Transaction
@@ -181,6 +189,20 @@ async def by_nonce(tx: Transaction, account: AccountId, nonce: str) -> Delivery 
     # `owe` makes the nonce of the row's id, and the id has an index.
     found = await get(tx, nonce)
     return found if found and found.account == account and found.nonce == nonce else None
+
+
+async def in_doubt(
+    tx: Transaction, conversation: ConversationId, digest: str, message: PlatformId
+) -> Delivery | None:
+    """The first create here that may be this later message: tried, said the same, not seen yet."""
+    for delivery in await open_of(tx, conversation):
+        is_tried = delivery.state in {DeliveryState.SENDING, DeliveryState.UNKNOWN}
+        is_create = delivery.kind is DeliveryKind.CREATE and not delivery.platform_id
+        anchor = delivery.anchor
+        is_later = anchor is not None and snowflake(anchor) < snowflake(message)
+        if is_tried and is_create and is_later and delivery.body.digest == digest:
+            return delivery
+    return None
 
 
 async def postpone(tx: Transaction, delivery: DeliveryId, until: datetime) -> None:

@@ -246,6 +246,18 @@ class TestACreate:
         await box.run_later(130)
         assert (await box.row()).dead_reason is DeadReason.UNCLEAR
 
+    async def test_at_the_beginning_of_a_thread_reading_must_be_allowed_too(self, box: Box) -> None:
+        """Discord answers an empty list to whoever may not read: that is no sign of absence."""
+        box.channel.fail(SEND, DeliveryUnknown("502"), commits=True)
+        box.channel.fail("fetch_message", refused(Refusal.FORBIDDEN), times=9)
+        await box.owe()
+        await box.run()
+        row = await box.row()
+        assert row.anchor == THREAD
+        await box.run_later(130)
+        assert (await box.row()).dead_reason is DeadReason.UNCLEAR
+        assert box.shown() == ["hello"]
+
     async def test_a_look_that_fails_is_repeated(self, box: Box) -> None:
         box.channel.fail(SEND, DeliveryUnknown("hang"), commits=True)
         box.channel.fail("history", ChannelBusy("429", 1.0))

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -11,6 +12,7 @@ import sqlalchemy as sa
 from openab.control import intake as intake_module
 from openab.control.intake import Intake
 from openab.domain.batching import Batching, DispatchMode
+from openab.domain.delivery import Begun, Doubtful
 from openab.domain.gates import BotMode, Disposition, GatePolicy
 from openab.domain.ids import PlatformId
 from openab.domain.message import AuthorKind, InboundMessage, Place
@@ -303,6 +305,35 @@ class TestOurOwnEcho:
         assert (row.platform_id, untouched.platform_id) == ("5000", None)
         assert (await door.entry("5000")).disposition is Disposition.ECHO
         assert door.woken == [where.id]
+
+    @pytest.mark.parametrize(
+        ("change", "is_found"),
+        [
+            ({}, True),
+            ({"text": "hello  \n"}, True),
+            ({"text": "something else"}, False),
+            ({"message_id": PlatformId("77")}, False),
+            ({"from_history": False}, False),
+        ],
+    )
+    @pytest.mark.parametrize("is_tried", [True, False])
+    async def test_in_history_has_no_nonce_and_is_known_by_what_it_says(
+        self, door: Door, change: dict[str, Any], is_found: bool, is_tried: bool
+    ) -> None:
+        async with door.database.transaction() as tx:
+            where = await a_conversation(tx)
+            made = await deliveries.get(tx, await a_delivery(tx, where, text="hello"))
+            assert made is not None
+            if is_tried:
+                begun = await deliveries.record(tx, made, Begun(), anchor="77")
+                await deliveries.record(tx, begun, Doubtful(), had_doubt=True)
+        own = an_author("900", AuthorKind.SELF)
+        seen = replace(a_message("hello", author=own, message_id="5000"), from_history=True)
+        await door.take(replace(seen, **change))
+        async with door.database.read() as tx:
+            row = await deliveries.get(tx, made.id)
+        assert row is not None
+        assert (row.platform_id == "5000") is (is_found and is_tried)
 
     async def test_without_a_nonce_or_of_another_process_is_only_noted(self, door: Door) -> None:
         own = an_author("900", AuthorKind.SELF)
