@@ -16,7 +16,7 @@ class Signals:
         self._passed[point] += 1
         self._changed.set()
 
-    async def wait(self, point: str, *, times: int = 1, seconds: float = 10.0) -> None:
+    async def wait(self, point: str, *, times: int = 1, seconds: float = 60.0) -> None:
         """Until the point was passed so often; TimeoutError after `seconds`."""
         async with asyncio.timeout(seconds):
             while self._passed[point] < times:

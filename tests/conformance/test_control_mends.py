@@ -326,7 +326,7 @@ class TestACancel:
 async def waits_for_a_lock(database: Database) -> None:
     """Wait until some connection to this server waits for a lock."""
     query = sa.text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while True:
             async with database.read() as tx:
                 if (await tx.execute(query)).scalar_one():
@@ -503,15 +503,19 @@ class TestTheLog:
         clock = Offset(database)
         async with on_stage(database) as stage:
             stage.agents.may_end.clear()
-            message = stage.say("[[words=3]] [[wait=0.3]] [[words=300]] [[wait=0.3]] [[words=2]]")
+            message = stage.say(
+                "[[words=3]] [[until=later]] [[words=300]] [[until=told]] [[words=2]]"
+            )
             await stage.signals.wait("streams_committed")
             clock.pass_by(61)
+            stage.agents.gates["later"].set()
 
             async def is_told() -> bool:
                 turn = await stage.turn_of(message)
                 return bool(turn and "turn_progress" in await stage.log_of(turn.id))
 
             await stage.until(is_told)
+            stage.agents.gates["told"].set()
             stage.agents.may_end.set()
             turn = await stage.settled(message)
             log = await stage.log_of(turn.id)

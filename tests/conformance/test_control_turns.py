@@ -139,7 +139,7 @@ class TestASecondMessage:
     async def test_begins_while_the_answer_before_it_is_still_being_sent(
         self, database: Database
     ) -> None:
-        settings = some_settings(call=timedelta(seconds=8))
+        settings = some_settings(call=timedelta(seconds=30))
         async with on_stage(database, settings) as stage:
             first = stage.say("one")
             await stage.signals.wait("agent_prompted")
@@ -152,7 +152,7 @@ class TestASecondMessage:
                 for call in c.calls_of("create_message")
             ))  # fmt: skip
             stage.say("[[hang]]", thread=first.message_id, mention=False)
-            await stage.signals.wait("agent_prompted", times=3, seconds=6)
+            await stage.signals.wait("agent_prompted", times=3, seconds=25)
             turn = await stage.turn_of(slow)
             assert turn is not None
             assert turn.state is TurnState.ANSWERED

@@ -6,7 +6,8 @@ a restarted host whose agents still know their sessions.
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Sequence
+from collections import defaultdict
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from openab.domain.agent_events import (
@@ -117,6 +118,8 @@ class ScriptedAgents:
         self.choices: list[tuple[str, str]] = []
         #: The generations whose session was ended by `close`.
         self.closed: list[int] = []
+        #: What `[[until=name]]` waits for.
+        self.gates: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
         #: Raised by the next `open`, once.
         self.refuse_open: Exception | None = None
 
@@ -292,7 +295,8 @@ class ScriptedAgents:
     async def _play(self, name: Name, live: _Live, turn: _Turn, text: str) -> None:
         ended = PromptEnded(EndKind.COMPLETED, "end_turn")
         try:
-            await _Player(live, turn, self._memory[live.acp_session_id], self._delay).play(text)
+            memory = self._memory[live.acp_session_id]
+            await _Player(live, turn, memory, self._delay, self.gates).play(text)
         except _Died as died:
             self._live.pop(name, None)
             failure = AgentFailure(FailureKind.EXITED, "the agent ended", exit_code=int(str(died)))
@@ -309,8 +313,16 @@ class ScriptedAgents:
 
 
 class _Player:
-    def __init__(self, live: _Live, turn: _Turn, memory: Sequence[str], delay: float) -> None:
+    def __init__(
+        self,
+        live: _Live,
+        turn: _Turn,
+        memory: Sequence[str],
+        delay: float,
+        gates: Mapping[str, asyncio.Event],
+    ) -> None:
         self._live, self._turn, self._memory, self._delay = live, turn, memory, delay
+        self._gates = gates
         self._count = itertools.count(1)
 
     async def play(self, text: str) -> None:
@@ -341,6 +353,12 @@ class _Player:
 
     async def step_wait(self, value: str) -> None:
         await self._pause(float(value))
+
+    async def step_until(self, value: str) -> None:
+        waits = [spawn(value, event.wait()) for event in (self._gates[value], self._live.cancelled)]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            await end(wait)
 
     async def step_hang(self, _value: str) -> None:
         await self._live.cancelled.wait()
