@@ -44,6 +44,12 @@ class Tripwire:
         if order:
             self._take(order)
 
+    def close(self) -> None:
+        """Tell nothing more; a process that ends need not."""
+        if self._line:
+            self._line.close()
+            self._line = None
+
     @property
     def is_database_away(self) -> bool:
         """Whether the database is to look as if it could not be reached."""
