@@ -21,9 +21,22 @@ async def scene(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Scene
         yield opened
 
 
-async def _parts(scene: Scene, steps: str) -> tuple[Message, list[Message]]:
+#: They stream for seconds, so all of them are asked at the same time.
+_STEPS = {
+    "file": "[[delay=0.16]] [[file=chars:6000]]",
+    "astral": "[[delay=0.1]] [[astral=2000]]",
+    "live": "[[delay=0.08]] [[file=chars:5000]]",
+}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def asked(scene: Scene) -> dict[str, Message]:
     stage, sol = scene
-    asked = await stage.ask(sol, steps, stage.room())
+    return {name: await stage.ask(sol, steps, stage.room()) for name, steps in _STEPS.items()}
+
+
+async def _parts(scene: Scene, asked: Message) -> tuple[Message, list[Message]]:
+    stage, sol = scene
     await stage.settled(asked)
     await sol.turn_is(asked, "done")
     assert stage.placeholders(asked.id) == []
@@ -47,10 +60,12 @@ def _joined(stage: Stage, parts: list[Message]) -> str:
     return joined
 
 
-async def test_six_thousand_characters_over_ten_seconds_come_whole_and_once(scene: Scene) -> None:
+async def test_six_thousand_characters_over_ten_seconds_come_whole_and_once(
+    scene: Scene, asked: dict[str, Message]
+) -> None:
     stage, sol = scene
-    asked, parts = await _parts(scene, "[[delay=0.16]] [[file=chars:6000]]")
-    raw = bytes(sol.turn(asked)["raw"]).decode()
+    trigger, parts = await _parts(scene, asked["file"])
+    raw = bytes(sol.turn(trigger)["raw"]).decode()
     assert len(raw) >= 6000
     assert 1 < len(parts) <= 4
     assert all(audit.fences_are_balanced(part.content) for part in parts)
@@ -63,20 +78,24 @@ async def test_six_thousand_characters_over_ten_seconds_come_whole_and_once(scen
     assert "".join(told) == "".join(lines)
 
 
-async def test_two_thousand_astral_characters_come_whole_and_once(scene: Scene) -> None:
+async def test_two_thousand_astral_characters_come_whole_and_once(
+    scene: Scene, asked: dict[str, Message]
+) -> None:
     stage, sol = scene
-    asked, parts = await _parts(scene, "[[delay=0.1]] [[astral=2000]]")
-    raw = bytes(sol.turn(asked)["raw"]).decode()
+    trigger, parts = await _parts(scene, asked["astral"])
+    raw = bytes(sol.turn(trigger)["raw"]).decode()
     assert _units(raw) >= 4000
     assert 1 < len(parts) <= 4
     assert all(_units(part.content) <= 2000 for part in parts)
     assert "".join(_joined(stage, parts).split()) == "".join(raw.split())
 
 
-async def test_while_it_streams_only_the_placeholder_changes(scene: Scene) -> None:
+async def test_while_it_streams_only_the_placeholder_changes(
+    scene: Scene, asked: dict[str, Message]
+) -> None:
     stage, sol = scene
-    asked, parts = await _parts(scene, "[[delay=0.08]] [[file=chars:5000]]")
-    creates = stage.discord.journal.select("create_message", channel_id=asked.id)
+    trigger, parts = await _parts(scene, asked["live"])
+    creates = stage.discord.journal.select("create_message", channel_id=trigger.id)
     assert len({one.message_id for one in creates}) == len(creates)
     assert len(creates) <= len(parts) + 1
-    assert stage.discord.journal.busiest(asked.id, 5.0, sol.bot.id) <= 5
+    assert stage.discord.journal.busiest(trigger.id, 5.0, sol.bot.id) <= 5
