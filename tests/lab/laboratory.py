@@ -356,6 +356,7 @@ class Laboratory:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
+        await self.rows.close()
 
 
 @asynccontextmanager

@@ -27,6 +27,8 @@ class Rows:
 
     def __init__(self, database: Path | str) -> None:
         self._database = database
+        self._connection: Any = None
+        self._turn = asyncio.Lock()
 
     async def turns(self) -> list[TurnSeen]:
         """Every turn."""
@@ -56,17 +58,22 @@ class Rows:
         """How many deliveries are open."""
         return sum(int(row["owed"]) for row in await self._read(_OWED))
 
+    async def close(self) -> None:
+        """Read nothing more."""
+        if self._connection is not None:
+            await self._connection.close()
+
     async def _read(self, statement: str) -> list[dict[str, Any]]:
         if isinstance(self._database, Path):
             return await asyncio.to_thread(_read_file, self._database, statement)
-        connection = await asyncpg.connect(self._database)
-        try:
-            return [dict(row) for row in await connection.fetch(statement)]
-        except asyncpg.UndefinedTableError:
-            # The first broker has not made it yet.
-            return []
-        finally:
-            await connection.close()
+        async with self._turn:
+            if self._connection is None:
+                self._connection = await asyncpg.connect(self._database)
+            try:
+                return [dict(row) for row in await self._connection.fetch(statement)]
+            except asyncpg.UndefinedTableError:
+                # The first broker has not made it yet.
+                return []
 
 
 def _read_file(file: Path, statement: str) -> list[dict[str, Any]]:

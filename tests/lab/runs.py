@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from openab.ports.tasks import end, spawn
+from openab.ports.tasks import spawn
 from tests.lab.brood import Life, Order
 from tests.lab.laboratory import Laboratory, NoPlace
 from tests.lab.stories import STORIES, Story
@@ -84,11 +84,13 @@ class Strokes:
             life = await lab.begin(order)
         else:
             life.order(order)
-        recovering = spawn("recovering", self._recover(life, before))
+        over = asyncio.Event()
+        recovering = spawn("recovering", self._recover(life, before, over))
         try:
             await _until(lambda: life.ended.is_set() or len(life.struck) > known or idle())
         finally:
-            await end(recovering)
+            over.set()
+            await recovering
         for point in life.struck[known:]:
             self._report.note(point, order.kind)
         if order.kind == "kill" and len(life.struck) > known:
@@ -104,8 +106,10 @@ class Strokes:
             self._report.violations.append(f"a broker ended by itself: {life.exit_code}")
         return None
 
-    async def _recover(self, life: Life, before: dict[str, tuple[int, str]]) -> None:
-        while before:
+    async def _recover(
+        self, life: Life, before: dict[str, tuple[int, str]], over: asyncio.Event
+    ) -> None:
+        while before and not over.is_set():
             now = await self._lab.rows.running()
             before = {turn: how for turn, how in before.items() if now.get(turn) == how}
             if not before:
