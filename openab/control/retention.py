@@ -12,6 +12,7 @@ from openab.domain.errors import Transient, Unknown
 from openab.domain.ids import AccountId, PlatformId
 from openab.ports.agent import AgentSession, Liveness
 from openab.storage import retention
+from openab.storage.absences import mark_of
 from openab.storage.engine import Transaction
 from openab.storage.retention import Deleted, UnusedSession
 
@@ -84,7 +85,7 @@ class Retention:
         """What was over before this moment may go; None: nothing may, since no message ever came."""
         settings = self._settings
         async with self._services.database.read() as tx:
-            mark = await retention.intake_mark(tx, settings.channel, settings.account)
+            mark = (await mark_of(tx, settings.channel, settings.account)).heard
             oldest_kept = await tx.now() - settings.keep
         return min(oldest_kept, self._moment_of(mark) - MARK_MARGIN) if mark else None
 

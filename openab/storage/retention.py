@@ -12,11 +12,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from openab.domain.ids import AccountId, ChannelName, ConversationId, PlatformId, SessionKey
+from openab.domain.ids import AccountId, ConversationId, SessionKey
 from openab.domain.turn import LIFECYCLE
 from openab.storage.engine import Transaction
 from openab.storage.schema import (
-    accounts,
     conversations,
     deliveries,
     handoffs,
@@ -62,19 +61,6 @@ class UnusedSession:
     conversation: ConversationId
     generation: int
     epoch: int
-
-
-async def intake_mark(
-    tx: Transaction, channel: ChannelName, account: AccountId
-) -> PlatformId | None:
-    """The message that a backfill would begin at; None: no message was ever taken in."""
-    result = await tx.execute(
-        sa.select(accounts.c.intake_mark).where(
-            accounts.c.channel == channel, accounts.c.account == account
-        )
-    )
-    mark = result.scalar_one_or_none()
-    return PlatformId(mark) if mark else None
 
 
 async def delete_turns(
