@@ -27,6 +27,7 @@ NAMES = (
     "hundred_streams",
     "three_hundred_turns",
     "hundred_recoveries",
+    "handoff_decisions",
     "memory",
 )
 _PROFILES = Path(__file__).with_name("profiles")
