@@ -201,7 +201,8 @@ def pieces(
     it was followed to its end, else any beginning, too.
     """
     last = prompts[-1] if prompts else None
-    is_cut = last is None or any(last.at <= death <= turn.answered_at for death in deaths)
+    # Not since the prompt: an agent may read one only after the death of whoever wrote it.
+    is_cut = any(turn.started_at <= death <= turn.answered_at for death in deaths)
     is_whole = turn.outcome == "completed" or (last and last.end is not None and not is_cut)
     return next(_cut(turn.raw, [prompt.text for prompt in prompts], is_whole=bool(is_whole)), None)
 

@@ -163,6 +163,15 @@ def test_an_interrupted_turn_without_a_word_has_its_notice() -> None:
     assert judge(_cut_off(turns=(turn,), messages=()))
 
 
+def test_an_end_that_the_dead_did_not_write_may_hold_less_than_was_said() -> None:
+    given_up = _turn(1, state="failed", outcome="failed", raw="", attempt=2)
+    shown = (_message(1, "⚠️ Given up after 2 attempts."),)
+    faces = {"101": ("😱",)}
+    seen = _cut_off(turns=(given_up,), prompts=(_prompt(1),), messages=shown, reactions=faces)
+    assert judge(seen) == []
+    assert judge(replace(seen, deaths=()))
+
+
 def test_a_lasting_notice_is_not_left_over() -> None:
     notice = _message(3, "-# 🛑 Cancelled by ann before it started: the agent never saw it.")
     assert judge(_observation(messages=(*_observation().messages, notice))) == []

@@ -44,7 +44,7 @@ def test_what_is_called_rare_exists() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1500)
 async def test_a_kill_at_each_point_loses_nothing_and_doubles_nothing(setting: Setting) -> None:
     async with open_laboratory(setting) as lab:
         report = await every_point(lab, Report())
@@ -63,7 +63,7 @@ def _calls_missed(report: Report) -> set[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 async def test_ten_strikes_by_chance_lose_nothing_and_double_nothing(setting: Setting) -> None:
     seed = int(os.environ.get(_SEED, random.SystemRandom().randrange(1_000_000)))
     async with open_laboratory(setting) as lab:
