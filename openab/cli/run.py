@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from contextlib import ExitStack
 from pathlib import Path
 
 import structlog
@@ -66,7 +67,8 @@ def _run(source: str) -> int:
 
 def _serve(loaded: Loaded, redactor: Redactor) -> int:
     try:
-        asyncio.run(_broker(loaded, redactor))
+        with ExitStack() as stack:
+            asyncio.run(_broker(loaded, redactor, stack))
     except Exception as error:
         reason, code = _told(error)
         if not reason:
@@ -96,11 +98,12 @@ def _told(error: BaseException) -> tuple[str, int]:
     return "", FAILED
 
 
-async def _broker(loaded: Loaded, redactor: Redactor) -> None:
+async def _broker(loaded: Loaded, redactor: Redactor, stack: ExitStack) -> None:
     asyncio.get_running_loop().set_exception_handler(loop_exception_handler)
     broker = Broker(loaded, dict(os.environ), redactor.text)
-    with Signals(broker.reload) as signals:
-        await broker.run(signals.stop)
+    # They stay ours until the loop has waited for its threads: a second signal ends that, too.
+    signals = stack.enter_context(Signals(broker.reload))
+    await broker.run(signals.stop)
 
 
 def _redactor(loaded: Loaded) -> Redactor:

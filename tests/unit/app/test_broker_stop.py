@@ -1,63 +1,43 @@
-"""An orderly stop: what the gateway gave before it was closed is committed before the process ends."""
+"""A start-up can be stopped anywhere: what it waits for is cancelled, and what failed is told."""
 
 import asyncio
-from collections.abc import Coroutine
-from types import SimpleNamespace
-from typing import Any, cast
 
-from openab.app.broker import Broker
-from openab.app.wiring import Parts
-from openab.channels.discord.rest import Identity
-from openab.control.intake import Intake
-from openab.domain.ids import AccountId, PlatformId
-from openab.ports.signals import Signals
-from openab.storage import accounts, inbox
-from openab.storage.engine import Database
-from tests.builders import ACCOUNT, CHANNEL, a_message, some_settings
+import pytest
+
+from openab.app.broker import _unless_stopped
+from openab.ports.tasks import spawn
 
 
-class _Bare(Broker):
-    """A broker of which nothing but the intake is there."""
-
-    def __init__(self) -> None:
-        """Without a configuration."""
-
-    def _background(
-        self, parts: Parts, identity: Identity
-    ) -> dict[str, Coroutine[None, None, None]]:
-        return {"intake": parts.intake.run()}
-
-
-async def _until(event: asyncio.Event) -> None:
-    await event.wait()
-
-
-async def test_the_last_message_is_committed(migrated_sqlite_address: str) -> None:
-    database = await Database.open(migrated_sqlite_address)
+async def test_a_start_that_is_done_counts() -> None:
     stopping = asyncio.Event()
-    try:
-        async with database.transaction() as tx:
-            await accounts.ensure(tx, CHANNEL, ACCOUNT, "bot")
-        intake = Intake(database, some_settings(), lambda _: None, lambda _: None, Signals())
 
-        async def client(leaving: asyncio.Event) -> None:
-            await leaving.wait()
-            intake.put(a_message())
+    async def start() -> str:
+        return "started"
 
-        parts = SimpleNamespace(
-            intake=intake,
-            renewal=SimpleNamespace(start=lambda: None, stop=lambda _seconds: None),
-            dispatcher=SimpleNamespace(run=_until, running_turns=0),
-            client=SimpleNamespace(run=client),
-            backfill=SimpleNamespace(run=lambda: _until(asyncio.Event())),
-        )
-        stopping.set()
-        me = Identity(ACCOUNT, "bot", PlatformId("1"), message_content=True)
-        async with asyncio.timeout(30):
-            await _Bare()._work(cast("Any", parts), me, stopping)
-        async with database.read() as tx:
-            found = await inbox.get(tx, AccountId(ACCOUNT), "message", "1000")
-    finally:
-        await database.close()
-    assert found is not None
-    assert found.turn_id
+    assert await _unless_stopped(stopping, start()) == "started"
+
+
+async def test_a_stop_cancels_it_wherever_it_is() -> None:
+    stopping, begun, cleaned = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def start() -> str:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cleaned.set()
+        return "started"
+
+    starting = spawn("start", _unless_stopped(stopping, start()))
+    await begun.wait()
+    stopping.set()
+    assert await starting is None
+    assert cleaned.is_set()
+
+
+async def test_its_failure_comes_out() -> None:
+    async def start() -> str:
+        raise LookupError("no token")
+
+    with pytest.raises(LookupError):
+        await _unless_stopped(asyncio.Event(), start())
