@@ -23,8 +23,8 @@ from tests.lab.tripwire import SPARED_VARIABLE
 
 _AGENT = ROOT / "openab" / "simulator" / "agent.py"
 _CONNECT_SECONDS = 60.0
-#: So long a process stays stopped, and Discord cut off.
-STOP_SECONDS, CUT_SECONDS = 1.0, 1.0
+#: So long a process stays stopped (longer than its lease lasts), and Discord cut off.
+STOP_SECONDS, CUT_SECONDS = 5.0, 1.0
 #: Log lines of a broker that only a mistake in its code brings about.
 _MISTAKES = ("broker_failed", "intake_event_failed", "conversation_step_refused")
 #: How the questions begin that have buttons: for a permission, and whether to go on.
