@@ -111,10 +111,16 @@ def _enter_wal(path: Path) -> None:
             connection.execute("PRAGMA journal_mode=WAL")
 
 
+def file_of(url: str) -> Path | None:
+    """SQLite's file; None: the database is a server's."""
+    parsed = sa.make_url(url)
+    return sqlite_path(parsed) if parsed.get_backend_name() == "sqlite" else None
+
+
 def is_missing(url: str) -> bool:
     """Whether it is a SQLite database whose file does not exist yet."""
-    parsed = sa.make_url(url)
-    return parsed.get_backend_name() == "sqlite" and not sqlite_path(parsed).exists()
+    file = file_of(url)
+    return file is not None and not file.exists()
 
 
 def sqlite_path(url: str | sa.URL) -> Path:
@@ -165,11 +171,15 @@ def rows_query(name: str, tables: Sequence[str]) -> sa.TextClause:
     )
 
 
+#: How many bytes a Postgres database takes.
+POSTGRES_SIZE = sa.text("SELECT pg_database_size(current_database())")
+
+
 def size_query(name: str) -> sa.TextClause:
     """How many bytes the database takes, on SQLite without its log."""
     if name == "sqlite":
         return sa.text("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")
-    return sa.text("SELECT pg_database_size(current_database())")
+    return POSTGRES_SIZE
 
 
 def clock(name: str) -> sa.ColumnElement[int]:

@@ -7,8 +7,6 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import sqlalchemy as sa
-
 from openab.storage import dialect
 from openab.storage.engine import Transaction
 from openab.storage.failures import translated
@@ -55,9 +53,10 @@ async def vacuum(url: str, beside_seconds: float = BESIDE_SECONDS) -> Vacuumed:
     if dialect.is_missing(url):
         raise SchemaRefused("there is no database yet; type: openab db upgrade")
     try:
-        if sa.make_url(url).get_backend_name() == "sqlite":
-            return await asyncio.to_thread(_vacuum_sqlite, dialect.sqlite_path(url), beside_seconds)
-        return await _vacuum_postgres(url)
+        file = dialect.file_of(url)
+        if file is None:
+            return await _vacuum_postgres(url)
+        return await asyncio.to_thread(_vacuum_sqlite, file, beside_seconds)
     except Exception as error:
         raise translated(error) from error
 
@@ -111,7 +110,7 @@ async def _vacuum_postgres(url: str) -> Vacuumed:
     engine = dialect.vacuum_engine(url)
     try:
         async with engine.connect() as connection:
-            asked = dialect.size_query("postgresql")
+            asked = dialect.POSTGRES_SIZE
             before = (await connection.execute(asked)).scalar_one()
             tables = ", ".join(sorted(metadata.tables))
             await connection.exec_driver_sql(f"VACUUM (ANALYZE) {tables}")

@@ -134,6 +134,7 @@ async def test_a_server_that_stops_and_starts_is_waited_for() -> None:
                     written += 1
                 except OpenabError as error:
                     failures.append(error)
+                    # The pace of whoever asks a server that is away.
                     await asyncio.sleep(0.05)
             assert worker >= 0
 
