@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from openab.control.settings import Settings
+from openab.control.settings import RecoverySettings, Settings
 from openab.control.turn_runner import TurnRunner
 from openab.domain.batching import Batching, DispatchMode, OnBusy
 from openab.domain.ids import WorkerId
 from openab.domain.message import InboundMessage
+from openab.domain.recovery import RecoveryPolicy
 from openab.domain.turn import Claimed, Outcome, TurnState
 from openab.ports.agent import Prompt
 from openab.ports.tasks import spawn
@@ -18,7 +19,7 @@ from openab.storage.engine import CommitUnknown, Database, Transaction
 from openab.storage.turns import NewTurn
 from tests.builders import ACCOUNT, a_claim, a_conversation, a_turn, an_author, some_settings
 from tests.builders import a_new_turn as another
-from tests.conformance.control_stage import Stage, gone, killed, on_stage
+from tests.conformance.control_stage import Stage, StageAgents, gone, killed, on_stage
 
 ANN, BOB = an_author("31"), an_author("32")
 THREAD = Batching(DispatchMode.PER_THREAD)
@@ -311,7 +312,9 @@ async def test_a_kill_loses_nothing_and_runs_nothing_twice(
     migrated_address: str, monkeypatch: pytest.MonkeyPatch, point: str, is_done: bool
 ) -> None:
     first_life, second_life = [await Database.open(migrated_address) for _ in range(2)]
-    stage = Stage(first_life, gathering())
+    # Whatever ran is not run again: only what waited is looked at.
+    settled = RecoverySettings(RecoveryPolicy.FAIL)
+    stage = Stage(first_life, gathering(recovery=settled))
     await stage.start()
     first = await busy(stage)
     said = await follow(stage, first, (ANN, "one"))
@@ -327,9 +330,14 @@ async def test_a_kill_loses_nothing_and_runs_nothing_twice(
     await killed(stage)
     monkeypatch.undo()
 
-    heir = Stage(second_life, gathering(worker=WorkerId("worker-2")), channel=stage.channel)
+    heir = Stage(
+        second_life,
+        gathering(worker=WorkerId("worker-2"), recovery=settled),
+        channel=stage.channel,
+        agents=StageAgents("fake-2"),
+    )
     async with second_life.transaction() as tx:
-        await conversations.free_dead(tx, ACCOUNT, WorkerId("worker-2"), "proof-1")
+        await conversations.free_dead(tx, ACCOUNT, WorkerId("worker-1"), "proof-1")
     await heir.start()
     for message in said:
         # The network tells a new connection again what the former one may have missed.
