@@ -143,6 +143,5 @@ def _run_folder() -> Path:
 
 
 async def _dropped(address: str, server: str) -> None:
-    left = await postgres.connections_left(address, server)
-    await postgres.drop_database(address, server)
+    left = await postgres.retire_database(address, server)
     assert not left, f"the test left {left} database connections open"
