@@ -10,7 +10,7 @@ from tests.acceptance import audit
 from tests.acceptance.stage import Broker, Stage
 
 #: What a busy machine may add to a promise about time, in seconds.
-_SLACK = 1.5
+_SLACK = 4.0
 _ROUND = "[[tool=execute:cargo test:{tool}]] [[say=\\nstep {n} is done. ]] [[wait={quiet}]]"
 
 
@@ -34,9 +34,9 @@ async def _watch(
     """Ann asks in the thread; everything that is promised about the turn is checked."""
     begun = stage.discord.clock.wall()
     asked = await stage.ann.say(thread, steps)
-    first = await stage.live(thread, "", 4)
+    first = await stage.live(thread, "")
     assert first.created_at - begun <= timedelta(seconds=2 + _SLACK), "the placeholder came late"
-    shown = await stage.live(thread, "I begin.", 2 * interval + 4)
+    shown = await stage.live(thread, "I begin.")
     assert _seen(shown, "I begin.") - first.created_at <= timedelta(
         seconds=2 * interval + 2 + _SLACK
     ), "the first text came late"
@@ -65,8 +65,8 @@ def _check_the_answer(stage: Stage, asked: Message, shown: Message, answer: Mess
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(220)
-async def test_neither_two_minutes_with_default_settings_nor_twenty_lively_seconds_are_silent(
+@pytest.mark.timeout(400)
+async def test_neither_two_minutes_with_default_settings_nor_ninety_lively_seconds_are_silent(
     stage: Stage,
 ) -> None:
     """Both only wait, so they do it at the same time."""
@@ -80,7 +80,7 @@ async def test_neither_two_minutes_with_default_settings_nor_twenty_lively_secon
             _play(stage, sol, stranger, _script(3, 15.0, 25.0), interval=1.5, heartbeat=20.0)
         )
         group.create_task(
-            _play(stage, luna, stranger, _script(4, 2.5, 2.5), interval=0.5, heartbeat=2.0)
+            _play(stage, luna, stranger, _script(5, 9.0, 9.0), interval=0.5, heartbeat=2.0)
         )
     assert asyncio.get_running_loop().time() - begun >= 120
     assert set(await asyncio.gather(sol.stop(), luna.stop())) == {0}

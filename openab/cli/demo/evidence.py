@@ -22,6 +22,8 @@ class Evidence:
     cast: Cast
     story: Story
     sightings: list[Sighting]
+    #: Seconds that a busy machine may add to what is promised about time.
+    grace: float = 0.0
 
     @property
     def thread(self) -> str:

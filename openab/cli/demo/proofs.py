@@ -56,7 +56,7 @@ def _placeholder_soon(evidence: Evidence) -> Finding:
     for seen in evidence.by_bots():
         if seen.channel_id == evidence.thread and seen.content.startswith(PRESENTATION):
             took = seen.at - mention
-            return Finding(took <= _PLACEHOLDER_SECONDS, f"it took {took:.2f} s")
+            return Finding(took <= _PLACEHOLDER_SECONDS + evidence.grace, f"it took {took:.2f} s")
     raise Missing("there was none")
 
 
@@ -70,7 +70,7 @@ def _never_silent(evidence: Evidence) -> Finding:
     stop = max(seen.at for seen in evidence.by_bots() if seen.message_id == last)
     moments = [seen.at for seen in evidence.sightings if seen.is_text and start <= seen.at <= stop]
     longest = max(after - before for before, after in pairwise(moments))
-    limit = HEARTBEAT_SECONDS + EDIT_INTERVAL_SECONDS
+    limit = HEARTBEAT_SECONDS + EDIT_INTERVAL_SECONDS + evidence.grace
     return Finding(longest <= limit, f"longest silence {longest:.1f} s in {stop - start:.0f} s")
 
 

@@ -39,6 +39,8 @@ class Staging:
     broker: Sequence[str]
     #: Scales how long the agents take.
     pace: float
+    #: Seconds that a busy machine may add to what is promised about time.
+    grace: float
     #: People may type into the thread after the play.
     is_open_end: bool
 
@@ -93,7 +95,7 @@ async def _play_and_prove(staging: Staging, cast: Cast, watch: Watch) -> bool:
         console.print(painter.everything(cast.discord.world.channels[cast.channel]))
     if story.stuck:
         console.print(Text(f"\nThe play stopped early: {story.stuck}", style="red"), soft_wrap=True)
-    return _tell(console, prove(Evidence(cast, story, watch.sightings)))
+    return _tell(console, prove(Evidence(cast, story, watch.sightings, staging.grace)))
 
 
 async def _played(cast: Cast, story: Story, announce: Announce) -> None:

@@ -24,6 +24,9 @@ def demo(
         float,
         typer.Option(min=0.1, max=10.0, help="How long the agents take: 0.5 is twice as fast."),
     ] = 1.0,
+    grace: Annotated[
+        float, typer.Option(hidden=True, help="Seconds that a busy machine may add to a promise.")
+    ] = 0.0,
     broker_command: Annotated[
         str, typer.Option(hidden=True, help="Another broker, to see the proofs fail.")
     ] = "",
@@ -39,6 +42,7 @@ def demo(
         console=_Console(highlight=False, markup=False, emoji=False),
         broker=shlex.split(broker_command) or (sys.executable, "-m", "openab"),
         pace=pace,
+        grace=grace,
         is_open_end=sys.stdin.isatty() and sys.stdout.isatty(),
     )
     try:
