@@ -10,6 +10,7 @@ from openab.cli.listing import JsonOption, delivery_words
 from openab.cli.printing import as_json, moment, safe
 
 if TYPE_CHECKING:
+    from openab.storage.inbox import Entry
     from openab.storage.inspection import DeliveryLine, Findings, LogLine, Sighting, TurnStory
 
 app = typer.Typer()
@@ -62,14 +63,15 @@ def _sighting(sighting: "Sighting") -> Iterator[str]:
     entry = sighting.entry
     reaction = f", reaction of {entry.author_id}" if entry.kind == "reaction" else ""
     yield f"  account {entry.account}{reaction}, seen {moment(entry.seen_at)} UTC"
-    yield f"    {entry.disposition.value}: {_reason(entry.reason)}"
+    yield f"    {entry.disposition.value}: {_reason(entry)}"
     yield from _story(sighting.story)
 
 
-def _reason(word: str) -> str:
-    from openab.domain.gates import REASONS
+def _reason(entry: "Entry") -> str:
+    from openab.domain.gates import in_words
 
-    return f"{REASONS[word]} ({word})" if word in REASONS else safe(word)
+    told = in_words(entry.disposition, entry.reason)
+    return f"{told} ({entry.reason})" if told else safe(entry.reason)
 
 
 def _story(story: "TurnStory | None") -> Iterator[str]:
@@ -121,7 +123,7 @@ def _record(identity: str, found: "Findings") -> dict[str, Any]:
 
 
 def _sighting_record(sighting: "Sighting") -> dict[str, Any]:
-    from openab.domain.gates import REASONS
+    from openab.domain.gates import in_words
 
     entry = sighting.entry
     return {
@@ -131,7 +133,7 @@ def _sighting_record(sighting: "Sighting") -> dict[str, Any]:
         "seen_at": entry.seen_at,
         "disposition": entry.disposition,
         "reason": entry.reason,
-        "reason_in_words": REASONS.get(entry.reason, ""),
+        "reason_in_words": in_words(entry.disposition, entry.reason),
         "turn": _story_record(sighting.story),
     }
 

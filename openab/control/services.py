@@ -33,6 +33,8 @@ class Counters:
     #: How many conversations are owned now.
     leases: Callable[[int], None] = lambda _count: None
     inbox: Callable[[str, str], None] = _ignore
+    #: (in | out, accepted | sent | reason word)
+    handoff: Callable[[str, str], None] = _ignore
     #: started | finished | interrupted
     backfill: Callable[[str], None] = _ignore
     #: (verdict, reason) of a turn whose agent was gone.

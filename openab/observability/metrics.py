@@ -27,6 +27,7 @@ class Metrics:
         self._declare_turns()
         self._declare_deliveries()
         self._declare_intake()
+        self._declare_handoffs()
         self._declare_gateway()
         self._declare_machine()
 
@@ -57,6 +58,10 @@ class Metrics:
         about = "Readings of what was said while nobody listened, by how they ended"
         self.backfills = self._counter("backfills", about, "result")
         self.backfill_running = self._gauge("backfill_running", "1 while history is being read")
+
+    def _declare_handoffs(self) -> None:
+        about = "Hand-offs by direction (in, out) and by what became of them: accepted, sent, or the reason word"
+        self.handoffs = self._counter("handoffs", about, "direction", "reason")
 
     def _declare_gateway(self) -> None:
         self.gateway_ready = self._gauge("gateway_ready", "1 while the gateway session is usable")

@@ -12,10 +12,11 @@ from openab.domain.gates.access import (
     place_refusal,
 )
 from openab.domain.gates.bot_turns import BotTurns, cap_of, counted, exceeds_cap, warns, warns_as
+from openab.domain.gates.handoffs import claim_of, judge_handoff, may_claim
 from openab.domain.gates.messages import judge
 from openab.domain.gates.policy import BotMode, ConversationFacts, GatePolicy, UserMode
 from openab.domain.gates.reactions import judge_reaction, mapped_text, plain_emoji
-from openab.domain.gates.reasons import REASONS
+from openab.domain.gates.reasons import REASONS, in_words
 from openab.domain.gates.verdicts import Disposition, Verdict
 
 __all__ = [
@@ -32,11 +33,15 @@ __all__ = [
     "Verdict",
     "after_absence",
     "cap_of",
+    "claim_of",
     "counted",
     "exceeds_cap",
+    "in_words",
     "judge",
+    "judge_handoff",
     "judge_reaction",
     "mapped_text",
+    "may_claim",
     "may_join",
     "may_press",
     "place_refusal",

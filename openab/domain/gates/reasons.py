@@ -1,5 +1,8 @@
 """What each reason word means and what can be done about it, for `openab why`."""
 
+from openab.domain.gates.verdicts import Disposition
+from openab.domain.handoff import MEANINGS, REMEDIES, Refusal
+
 REASONS: dict[str, str] = {
     "accepted": "it started a turn",
     "caught_up": "it was said while openab was away, and started a turn when it was back",
@@ -18,6 +21,8 @@ REASONS: dict[str, str] = {
     "bot_turn_cap": "bots have taken [discord].max_bot_turns turns since a person wrote; "
     "a person must write here first",
     "bot_loop": "a thousand bot messages came without a person's; a person must write here first",
+    "handoff_for_other_bot": "it is a hand-off, or claims to be one, and its first line does not name "
+    "this bot",
     "bots_off": "messages of bots are off: set [discord].allow_bot_messages or trusted_bot_ids",
     "bot_not_trusted": "the bot is not in [discord].trusted_bot_ids",
     "bot_without_mention": "a bot must mention this bot to be heard",
@@ -38,3 +43,13 @@ REASONS: dict[str, str] = {
     "reaction_among_bots": "where other bots speak, only a reaction on this bot's own message counts",
     "unreadable": "it could not be understood; the log of that moment says why",
 }
+
+
+def in_words(disposition: Disposition, word: str) -> str:
+    """What became of an event, and why, and what can be done; empty for a word that nobody knows."""
+    if disposition is Disposition.HANDOFF:
+        return "a valid hand-off; it started a turn of its own"
+    if disposition is Disposition.REFUSED and word in set(Refusal):
+        refusal = Refusal(word)
+        return f"a hand-off, refused: {MEANINGS[refusal]}; {REMEDIES[refusal]}"
+    return REASONS.get(word, "")

@@ -12,8 +12,10 @@ class Disposition(StrEnum):
 
     TURN = "turn"
     COMMAND = "command"
+    #: A valid hand-off: a turn of its own.
+    HANDOFF = "handoff"
     IGNORED = "ignored"
-    #: Somebody addressed the bot who may not: they are told by a reaction.
+    #: Somebody addressed the bot who may not, or a hand-off is not accepted: told by a reaction.
     REFUSED = "refused"
     ECHO = "echo"
 

@@ -15,12 +15,13 @@ from openab.domain.handoff.lifecycle import (
     HandoffState,
     Posted,
 )
-from openab.domain.handoff.reasons import MEANINGS, NotSent, Refusal
+from openab.domain.handoff.reasons import MEANINGS, REMEDIES, NotSent, Refusal
 from openab.domain.handoff.wire import NotSendable, TooLarge, refusal_to_send, room, written
 
 __all__ = [
     "LIFECYCLE",
     "MEANINGS",
+    "REMEDIES",
     "SCHEMA",
     "SCHEMA_FAMILY",
     "Abandoned",

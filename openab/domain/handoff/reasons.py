@@ -34,6 +34,13 @@ class Refusal(StrEnum):
     NO_TEXT = "no_text"
     #: The text holds half a character, which no agent could be given as it is.
     LONE_SURROGATE = "lone_surrogate"
+    #: Discord said that the conversation is gone. From here on the gates speak that every message
+    #: meets; they spend nothing either.
+    CONVERSATION_GONE = "conversation_gone"
+    DM_OFF = "dm_off"
+    CHANNEL_NOT_ALLOWED = "channel_not_allowed"
+    #: Bots have spoken as often as they may before a person does.
+    BOT_TURN_CAP = "bot_turn_cap"
     #: The event id was accepted before.
     REPLAY = "replay"
     #: The receiver remembers as many ids as it can.
@@ -66,7 +73,7 @@ class NotSent(StrEnum):
     CONVERSATION_GONE = "conversation_gone"
 
 
-#: For `openab why` and the line that people see.
+#: For `openab why` and the line that people see; so are the remedies.
 MEANINGS: dict[Refusal, str] = {
     Refusal.TOO_LARGE: "the message is longer than 100,000 bytes",
     Refusal.NOT_JSON: "what follows the mention is not one JSON object and nothing else",
@@ -85,7 +92,27 @@ MEANINGS: dict[Refusal, str] = {
     Refusal.WRONG_ORIGIN: "it was written for another conversation",
     Refusal.NO_TEXT: "payload.text is missing or blank",
     Refusal.LONE_SURROGATE: "payload.text holds half a character",
+    Refusal.CONVERSATION_GONE: "Discord said that this conversation is gone",
+    Refusal.DM_OFF: "direct messages are off",
+    Refusal.CHANNEL_NOT_ALLOWED: "the channel is not in [discord].allowed_channels",
+    Refusal.BOT_TURN_CAP: "bots have taken [discord].max_bot_turns turns since a person wrote",
     Refusal.REPLAY: "this event id was accepted before",
-    Refusal.REPLAY_CAPACITY: "4096 hand-offs are remembered already; send it again later",
-    Refusal.RATE_LIMITED: "the source has sent ten hand-offs within a minute; send it again later",
+    Refusal.REPLAY_CAPACITY: "4096 hand-offs are remembered already",
+    Refusal.RATE_LIMITED: "the source has sent ten hand-offs within a minute",
+}
+
+_MEND = "the sending bot has to write it anew and right"
+REMEDIES: dict[Refusal, str] = dict.fromkeys(Refusal, _MEND) | {
+    Refusal.TOO_LARGE: "ask for less",
+    Refusal.OWN_HANDOFF: "name another bot",
+    Refusal.SOURCE_NOT_TRUSTED: "add the bot's id there, if it is to be trusted; no restart is needed",
+    Refusal.EXPIRED: "ask for it again",
+    Refusal.WRONG_ORIGIN: "it has to be sent from the conversation that it is for",
+    Refusal.CONVERSATION_GONE: "send it elsewhere",
+    Refusal.DM_OFF: "send it in a channel or thread",
+    Refusal.CHANNEL_NOT_ALLOWED: "add the channel there, or send it elsewhere",
+    Refusal.BOT_TURN_CAP: "a person has to write here first; then send it again",
+    Refusal.REPLAY: "nothing, if it was sent twice; new work needs a new event id",
+    Refusal.REPLAY_CAPACITY: "send it again in ten minutes",
+    Refusal.RATE_LIMITED: "send it again in a minute",
 }

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from openab.domain.handoff import (
     MEANINGS,
+    REMEDIES,
     Candidate,
     Envelope,
     Receiver,
@@ -187,9 +188,15 @@ def test_who_is_not_trusted_is_refused() -> None:
 
 def test_there_is_a_fault_for_every_reason_and_a_meaning() -> None:
     spent = {Refusal.REPLAY, Refusal.REPLAY_CAPACITY, Refusal.RATE_LIMITED}
+    gates = {
+        Refusal.CONVERSATION_GONE,
+        Refusal.DM_OFF,
+        Refusal.CHANNEL_NOT_ALLOWED,
+        Refusal.BOT_TURN_CAP,
+    }
     of_the_source = {Refusal.SOURCE_NOT_TRUSTED, Refusal.OWN_HANDOFF}
-    assert {reason for *_, reason in FAULTS} == set(Refusal) - spent - of_the_source
-    assert set(MEANINGS) == set(Refusal)
+    assert {reason for *_, reason in FAULTS} == set(Refusal) - spent - gates - of_the_source
+    assert set(MEANINGS) == set(REMEDIES) == set(Refusal)
 
 
 @pytest.mark.parametrize("text", [text for _, text, _ in FAULTS])

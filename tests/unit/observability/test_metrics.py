@@ -18,6 +18,7 @@ WORDS = {
     "state",
     "status",
     "against",
+    "direction",
     "verdict",
     "table",
 }

@@ -463,7 +463,8 @@ def upgrade() -> None:
             "'wrong_source', 'own_handoff', 'source_not_trusted', 'wrong_target', "
             "'wrong_first_line', 'wrong_event_id', 'wrong_expiry', 'expired', "
             "'expires_too_late', 'wrong_hop_count', 'wrong_origin', 'no_text', "
-            "'lone_surrogate', 'replay', 'replay_capacity', 'rate_limited')",
+            "'lone_surrogate', 'conversation_gone', 'dm_off', 'channel_not_allowed', "
+            "'bot_turn_cap', 'replay', 'replay_capacity', 'rate_limited')",
             name=op.f("ck_handoff_refusals_reason"),
         ),
         sa.PrimaryKeyConstraint("account", "slot", name=op.f("pk_handoff_refusals")),
