@@ -25,7 +25,7 @@ RARE = {
     "commit:control.outbox.Outbox._look": "old doubt: test_control_deliveries",
     "commit:control.outbox.Outbox._wait_for_evidence": "old doubt: test_control_deliveries",
     "commit:control.agent_run.AgentRun._owe_notice": "long turns: test_control_turns",
-    "commit:control.turn_runner.TurnRunner.renew_placeholder": "long turns: test_control_mends",
+    "commit:control.turn_placeholder.TurnPlaceholder.renew": "long turns: test_control_mends",
 }
 _RARE_CALLS = {"history", "fetch_message", "unarchive"}
 
