@@ -26,8 +26,7 @@ async def test_what_was_said_meanwhile_is_answered_in_order_once(stage: Stage) -
     first = await stage.ask(sol, "[[say=first mention]]")
     await stage.ann.say(stage.channel, "just talk")
     second = await stage.ask(sol, "[[say=second mention]]")
-    for words in ("three", "four", "five"):
-        await stage.ann.say(lively.id, f"[[say={words}]]")
+    later = [await stage.ann.say(lively.id, f"[[say={words}]]") for words in ("3", "4", "five")]
     late = await stage.ann.say(quiet.id, "[[say=six]]")
     await stage.ann.archive(quiet.id)
     await sol.start()
@@ -37,19 +36,17 @@ async def test_what_was_said_meanwhile_is_answered_in_order_once(stage: Stage) -
         await sol.turn_is(asked, "done")
     await stage.answer(lively.id, sol, "five")
     await stage.answer(quiet.id, sol, "six")
-    await sol.turn_is(late, "done")
+    for said in (*later, late):
+        await sol.turn_is(said, "done")
     # Nothing of it is answered again, and what is said now is answered as ever.
     assert await sol.stop() == 0
     await sol.start()
     now = await stage.ann.say(lively.id, "[[say=seven]]")
     await stage.answer(lively.id, sol, "seven")
     await sol.turn_is(now, "done")
-    assert _finals(stage, sol, lively.id) == ["one", "three", "four", "five", "seven"]
-    assert _finals(stage, sol, quiet.id) == ["two", "six"]
-    assert [_finals(stage, sol, one.id) for one in (first, second)] == [
-        ["first mention"],
-        ["second mention"],
-    ]
+    told = [_finals(stage, sol, one.id) for one in (lively, quiet, first, second)]
+    assert told[0] == ["one", "3", "4", "five", "seven"], told
+    assert told[1:] == [["two", "six"], ["first mention"], ["second mention"]], told
     assert len(sol.prompts) == 9
     assert await sol.stop() == 0
 
