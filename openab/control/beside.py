@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from openab.domain.errors import OpenabError
@@ -33,7 +34,9 @@ async def beside(
         await asyncio.wait([going])
         raise
     finally:
-        await end(going)
+        # Whoever is cancelled ends, whatever the step has to tell of its own end.
+        with suppress(OpenabError):
+            await end(going)
 
 
 async def _comes_first(woken: asyncio.Event, going: "asyncio.Task[Any]") -> bool:

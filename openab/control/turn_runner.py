@@ -8,16 +8,13 @@ import structlog
 
 from openab.control.agent_run import AgentRun
 from openab.control.answers import delivered_answer, with_tables
-from openab.control.bodies import first_placeholder, later_placeholder, recovering_placeholder
 from openab.control.left_behind import LeftBehind, left_behind
 from openab.control.outcome import Run, finish, prepared, redacted, trouble
 from openab.control.persist import persist
-from openab.control.reception import owe_placeholder
-from openab.control.retire import last_version, owe_delete, placeholders_of
 from openab.control.services import Services
 from openab.control.stream_log import StreamRecord
+from openab.control.turn_placeholder import TurnPlaceholder
 from openab.domain.agent_events import EndKind, PromptEnded, UsageChanged
-from openab.domain.delivery import DeliveryState
 from openab.domain.errors import OpenabError
 from openab.domain.ids import PlatformId, TurnId
 from openab.domain.options import Option
@@ -26,15 +23,12 @@ from openab.ports.feed import Phase, TurnFeed, TurnOpening
 from openab.ports.tasks import end, spawn
 from openab.storage import conversations, sessions, streams, turns
 from openab.storage.conversations import Conversation, Ownership
-from openab.storage.deliveries import Delivery
 from openab.storage.engine import Transaction
 from openab.storage.sessions import Session
 from openab.storage.turns import Turn
 from openab.text.continuation import over_attempts
 
 log = structlog.get_logger()
-#: How often in one turn a live message that was deleted or refused is made anew.
-_MOST_REPLACED = 3
 #: The words of the turn's own log.
 _ENDED = {
     "completed": "turn_completed",
@@ -75,10 +69,7 @@ class TurnRunner:
         self._cancelled = asyncio.Event()
         self._agent: AgentRun | None = None
         self._feed: TurnFeed | None = None
-        self._placeholder: PlatformId | None = None
-        self._placeholder_at: float | None = None
-        self._is_placeholder_lost = False
-        self._replaced = 0
+        self._placeholder = TurnPlaceholder(services, ownership, is_recovered=is_recovered)
         #: How much of the turn is shown; decided when it is claimed.
         self._mode = "final"
 
@@ -89,38 +80,22 @@ class TurnRunner:
 
     def placeholder(self, message_id: PlatformId) -> None:
         """The turn's live message, the first or a later one, is on the network now."""
-        self._placeholder = message_id
-        self._placeholder_at = self._services.clock()
+        self._placeholder.appeared(message_id)
         if self._feed:
             self._feed.placeholder(message_id)
 
     @property
     def needs_placeholder(self) -> bool:
         """Whether the live message is lost, or the network is soon going to limit edits of it."""
-        if self._is_placeholder_lost and self._replaced < _MOST_REPLACED:
-            return True
-        at, limit = self._placeholder_at, self._services.settings.placeholder_age
-        return at is not None and self._services.clock() - at >= limit.total_seconds()
+        return self._placeholder.needs_successor
 
     async def renew_placeholder(self) -> None:
         """Owe another live message; when it is on the network, the old one is retired."""
-        async with self._services.database.transaction() as tx:
-            where = await conversations.lock(tx, self._ownership)
-            turn = await _reread(tx, self._turn)
-            if turn.state is TurnState.RUNNING:
-                version = 1 + await last_version(tx, turn)
-                if self._is_placeholder_lost:
-                    await turns.log(tx, turn.id, "presentation_failed", {"version": version - 1})
-                body = later_placeholder(turn.id)
-                await owe_placeholder(tx, self._services.settings, turn.id, where, body, version)
-        # Also when nothing comes of it: then it is tried again an age later.
-        self._placeholder_at = self._services.clock()
-        self._replaced += self._is_placeholder_lost
-        self._is_placeholder_lost = False
+        await self._placeholder.renew(self._turn.id)
         self._services.signals.tell("placeholder_renewed")
 
     def _lose_placeholder(self) -> None:
-        self._is_placeholder_lost = True
+        self._placeholder.is_lost = True
         self._wake()
 
     def cancel(self) -> None:
@@ -197,7 +172,7 @@ class TurnRunner:
             if self._is_recovered:
                 await self._take_up(tx)
             self._mode = settings.mode(where.ref, where.has_other_bot)
-            await self._ensure_placeholder(tx, where)
+            await self._placeholder.ensure(tx, where, self._turn, self._mode)
             self._where = where
         return session
 
@@ -217,31 +192,6 @@ class TurnRunner:
         )
         await streams.ensure(tx, turn.id, turn.account, "starting")
 
-    async def _ensure_placeholder(self, tx: Transaction, where: Conversation) -> None:
-        """The one that is there goes on being edited; one that cannot be any more gets a successor."""
-        if self._mode == "final" and not self._is_recovered:
-            return
-        turn, known = self._turn, await placeholders_of(tx, self._turn)
-        if self._mode == "final":
-            for left in known:
-                await owe_delete(tx, turn, left)
-        elif known and known[-1].state is DeliveryState.SENT:
-            self._placeholder = known[-1].platform_id
-            age = await tx.now() - (known[-1].last_try_at or known[-1].created_at)
-            self._placeholder_at = self._services.clock() - age.total_seconds()
-        elif not known or await self._is_in_old_doubt(tx, known[-1]):
-            version = 1 + await last_version(tx, turn) if self._is_recovered else 1
-            make = recovering_placeholder if self._is_recovered else first_placeholder
-            await owe_placeholder(
-                tx, self._services.settings, turn.id, where, make(turn.id), version
-            )
-
-    async def _is_in_old_doubt(self, tx: Transaction, placeholder: Delivery) -> bool:
-        """Nobody can make sure any more that it is there: it is looked for, and may turn out to be lost."""
-        first = placeholder.first_try_at
-        window = self._services.settings.nonce_window
-        return first is not None and await tx.now() - first > window
-
     def _open_feed(self, session: Session) -> TurnFeed:
         feed = self._services.feeds.open(
             TurnOpening(
@@ -258,8 +208,8 @@ class TurnRunner:
         )
         self._feed = feed
         feed.phase(Phase.RECOVERING if self._is_recovered else Phase.STARTING)
-        if self._placeholder:
-            feed.placeholder(self._placeholder)
+        if self._placeholder.message_id:
+            feed.placeholder(self._placeholder.message_id)
         return feed
 
     async def _end(

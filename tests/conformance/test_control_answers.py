@@ -70,7 +70,7 @@ class TestTables:
             await streams.ensure(tx, turn, ACCOUNT, "working")
             queued = await turns.get(tx, turn)
             assert queued is not None
-            await turns.record(tx, queued, Claimed(), started_at=await tx.now())
+            await turns.record(tx, queued, Claimed(), started_at=await tx.now(), attempt=1)
             left = Progress(turn, [Segment(1, TABLE)], 1, [], "working")
             await streams.advance(tx, [left])
         async with on_stage(database, settings(), channel=stage.channel) as heir:

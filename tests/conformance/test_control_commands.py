@@ -304,7 +304,7 @@ class TestAKill:
             await killed(stage)
             later = heir()
             async with later.database.transaction() as tx:
-                await conversations.free_dead(tx, ACCOUNT, WorkerId("worker-2"), "proof-1")
+                await conversations.free_dead(tx, ACCOUNT, WorkerId("worker-1"), "proof-1")
             await later.start()
             after = later.say("[[say=after]]", thread=first.message_id)
             assert (await later.settled(after)).state is TurnState.DONE

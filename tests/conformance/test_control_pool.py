@@ -9,11 +9,12 @@ import pytest
 import sqlalchemy as sa
 
 from openab.control import owner
-from openab.control.settings import PoolSettings, Settings
+from openab.control.settings import PoolSettings, RecoverySettings, Settings
 from openab.control.turn_runner import TurnRunner
 from openab.domain.agent_events import FailureKind
 from openab.domain.ids import TurnId, WorkerId
 from openab.domain.message import InboundMessage
+from openab.domain.recovery import RecoveryPolicy
 from openab.domain.turn import Outcome, TurnState
 from openab.ports.agent import AgentSession
 from openab.storage import conversations, schema
@@ -29,8 +30,8 @@ def places(count: int, **changes: object) -> Settings:
 class CountedAgents(StageAgents):
     """How many live at once; their ends can be held back."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, incarnation: str = "fake-1") -> None:
+        super().__init__(incarnation)
         self.most = 0
         self.closing = asyncio.Event()
         #: The next end waits for this.
@@ -73,9 +74,10 @@ class TestAFullPool:
     ) -> None:
         agents = CountedAgents()
         async with on_stage(database, places(2), agents=agents) as stage:
-            threads = [stage.say(f"I am {n}") for n in range(3)]
-            for thread in threads:
-                await stage.settled(thread)
+            threads = []
+            for n in range(3):
+                threads.append(stage.say(f"I am {n}"))
+                await stage.settled(threads[-1])
             again = stage.say("[[recall]]", thread=threads[0].message_id, mention=False)
             await stage.settled(again)
             log = [await stage.log_of(turn) for turn in await turns_of(stage, again)]
@@ -223,9 +225,14 @@ class TestAKill:
             # Its turn is claimed and its placeholder shown, but no agent was started for it.
             await stage.signals.wait("turn_claimed", times=2)
         await killed(stage)
-        heir = Stage(second_life, places(1, worker=WorkerId("worker-2")), channel=stage.channel)
+        heir = Stage(
+            second_life,
+            places(1, worker=WorkerId("worker-2"), recovery=RecoverySettings(RecoveryPolicy.FAIL)),
+            channel=stage.channel,
+            agents=CountedAgents("fake-2"),
+        )
         async with second_life.transaction() as tx:
-            await conversations.free_dead(tx, ACCOUNT, WorkerId("worker-2"), "proof-1")
+            await conversations.free_dead(tx, ACCOUNT, WorkerId("worker-1"), "proof-1")
         await heir.start()
         turn = await heir.settled(second)
         await heir.quiet()
@@ -235,7 +242,7 @@ class TestAKill:
         await second_life.close()
         prompts = [*stage.agents.prompts, *heir.agents.prompts]
         given = sum(prompt.turn == turn.id for prompt in prompts)
-        # A claimed turn may have been prompted: after a kill it is told, never repeated by itself.
+        # A claimed turn may have been prompted: with this policy it is told, never repeated.
         expected = (Outcome.COMPLETED, 1) if point == "in_line" else (Outcome.INTERRUPTED, 0)
         assert (turn.outcome, given) == expected
         assert not any("busy" in text or "starting" in text for text in shown)

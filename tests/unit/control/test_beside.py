@@ -6,6 +6,7 @@ import pytest
 
 from openab.control.beside import beside
 from openab.domain.errors import Transient
+from openab.ports.tasks import spawn
 
 
 class Long:
@@ -65,3 +66,23 @@ async def test_an_error_of_the_step_comes_out() -> None:
 
     with pytest.raises(Transient):
         await beside("broken", broken(), asyncio.Event(), meanwhile)
+
+
+async def test_whoever_is_cancelled_ends_even_if_the_step_ends_with_an_error() -> None:
+    begun = asyncio.Event()
+
+    async def fails_at_its_end() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise Transient("the database is away")
+
+    async def meanwhile() -> None:
+        raise AssertionError
+
+    going = spawn("owner", beside("long", fails_at_its_end(), asyncio.Event(), meanwhile))
+    await begun.wait()
+    going.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await going
