@@ -229,7 +229,16 @@ def _open_doors(
     """From now on what the network tells is taken in."""
     doors, told, counters = given.doors, services.settings, services.counters
     database, wake = services.database, dispatcher.wake
-    intake = Intake(database, told, wake, courtesies.refuse, services.signals, counters.inbox)
+    intake = Intake(
+        database,
+        told,
+        wake,
+        courtesies.refuse,
+        services.signals,
+        counters.inbox,
+        refuse_handoff=courtesies.refuse_handoff,
+        count_handoff=counters.handoff,
+    )
     doors.policy = given.live.policy
     doors.backfill = Backfill(
         database, told, intake, given.client.history, wake, count=counters.backfill

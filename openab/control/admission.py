@@ -8,9 +8,10 @@ import structlog
 
 from openab.control.bot_turn_cap import owe_warning
 from openab.control.commands_text import answer_by_text
+from openab.control.entries import Duplicate, entry_of
+from openab.control.handoff_intake import HandoffIntake
 from openab.control.reception import Reception, accept
 from openab.control.settings import Settings
-from openab.domain.errors import OpenabError
 from openab.domain.gates import (
     BotMode,
     ConversationFacts,
@@ -18,12 +19,14 @@ from openab.domain.gates import (
     GatePolicy,
     Verdict,
     after_absence,
+    claim_of,
     exceeds_cap,
     judge,
     judge_reaction,
     place_refusal,
     warns,
 )
+from openab.domain.handoff import Candidate
 from openab.domain.ids import ConversationId, MessageRef, PlatformId, TurnId, snowflake
 from openab.domain.message import InboundMessage, InboundReaction
 from openab.domain.outbound import content_digest, is_presentation
@@ -39,10 +42,6 @@ log = structlog.get_logger()
 _ASKS = frozenset({Disposition.TURN, Disposition.COMMAND})
 
 
-class Duplicate(OpenabError):
-    """The event was committed before; its savepoint is rolled back."""
-
-
 class Admission:
     """Decides on the events of one account. `wake` and `refuse` are called after the commit."""
 
@@ -51,8 +50,10 @@ class Admission:
         settings: Settings,
         wake: Callable[[ConversationId], None],
         refuse: Callable[[MessageRef], None],
+        handoffs: HandoffIntake,
     ) -> None:
         self._settings = settings
+        self._handoffs = handoffs
         self._wake = wake
         self._refuse = refuse
 
@@ -62,6 +63,9 @@ class Admission:
         policy = settings.policy()
         here = await self._noted(tx, message, policy)
         run = await self._run(tx, here, message, policy)
+        claim = claim_of(message)
+        if claim is not None:
+            return await self._handoff(tx, message, here, claim, policy)
         roles = policy.own_roles | message.managed_roles
         text = prompt_text(message.text, settings.account, roles)
         verdict = judge(message, text, _facts(here, policy, is_run_open=run is not None), policy)
@@ -70,6 +74,20 @@ class Admission:
         log.debug("event_judged", message_id=message.message_id, reason=verdict.reason)
         reception = Reception(message, text, here, verdict, run=run)
         await self._follow(tx, reception, entry_of(settings, message, verdict))
+        return verdict
+
+    async def _handoff(
+        self,
+        tx: Transaction,
+        message: InboundMessage,
+        here: Conversation,
+        claim: Candidate,
+        policy: GatePolicy,
+    ) -> Verdict:
+        """What claims to be a hand-off is one, or nothing: it is never read as a prompt."""
+        facts = _facts(here, policy)
+        verdict = await self._handoffs.take(tx, message, here, claim, facts, policy)
+        log.debug("handoff_judged", message_id=message.message_id, reason=verdict.reason)
         return verdict
 
     async def reaction(self, tx: Transaction, reaction: InboundReaction, text: str) -> Verdict:
@@ -220,23 +238,3 @@ def _as_message(reaction: InboundReaction, text: str) -> InboundMessage:
         text=text,
         sent_at=reaction.reacted_at,
     )
-
-
-def entry_of(
-    settings: Settings, event: InboundMessage | InboundReaction, verdict: Verdict
-) -> Entry:
-    """The inbox row of an event."""
-    is_reaction = isinstance(event, InboundReaction)
-    return Entry(
-        account=settings.account,
-        kind="reaction" if is_reaction else "message",
-        event_key=_key(event),
-        conversation_id=event.conversation.conversation_id,
-        author_id=event.author.id,
-        disposition=verdict.disposition,
-        reason=verdict.reason,
-    )
-
-
-def _key(event: InboundMessage | InboundReaction) -> str:
-    return event.key if isinstance(event, InboundReaction) else event.message_id

@@ -1,4 +1,4 @@
-"""Small kindnesses that no row stands for: 🚫 on the message of somebody who may not use the bot."""
+"""Small kindnesses that no row stands for: 🚫 for somebody who may not use the bot, ⛔ for a hand-off."""
 
 import asyncio
 from datetime import timedelta
@@ -6,6 +6,7 @@ from datetime import timedelta
 import structlog
 
 from openab.domain.errors import OpenabError
+from openab.domain.handoff.receipts import REFUSED as HANDOFF_REFUSED
 from openab.domain.ids import MessageRef
 from openab.ports.channel import Channel
 
@@ -23,22 +24,28 @@ class Courtesies:
         self._channel = channel
         self._is_on = is_on
         self._seconds = call.total_seconds()
-        self._queue: asyncio.Queue[MessageRef] = asyncio.Queue(maxsize=_WAITING)
+        self._queue: asyncio.Queue[tuple[MessageRef, str]] = asyncio.Queue(maxsize=_WAITING)
 
     def refuse(self, message: MessageRef) -> None:
         """Tell the message's author that they may not; never waits."""
-        if not self._is_on:
-            return
+        if self._is_on:
+            self._owe(message, REFUSED)
+
+    def refuse_handoff(self, message: MessageRef) -> None:
+        """Tell the sender that it is not accepted; never waits. A receipt is no decoration: always on."""
+        self._owe(message, HANDOFF_REFUSED)
+
+    def _owe(self, message: MessageRef, emoji: str) -> None:
         if self._queue.full():
             log.warning("refusals_flooded", waiting=self._queue.qsize())
             return
-        self._queue.put_nowait(message)
+        self._queue.put_nowait((message, emoji))
 
     async def run(self) -> None:
         """React until the task is cancelled."""
         while True:
-            message = await self._queue.get()
+            message, emoji = await self._queue.get()
             try:
-                await self._channel.add_reaction(message, REFUSED, self._seconds)
+                await self._channel.add_reaction(message, emoji, self._seconds)
             except OpenabError as error:
                 log.info("refusal_not_shown", message_id=message.message_id, error=str(error))

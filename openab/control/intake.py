@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from openab.control.admission import Admission, Duplicate, entry_of
+from openab.control.admission import Admission
+from openab.control.entries import Duplicate, entry_of
+from openab.control.handoff_intake import HandoffIntake
 from openab.control.settings import Settings
 from openab.domain.errors import Rejected, Transient, Unknown
-from openab.domain.gates import Disposition, Verdict, mapped_text
+from openab.domain.gates import Disposition, Verdict, mapped_text, may_claim
 from openab.domain.ids import ConversationId, MessageRef, PlatformId, snowflake
 from openab.domain.message import InboundMessage, InboundReaction
 from openab.ports.signals import Signals
@@ -29,6 +31,10 @@ Event = InboundMessage | InboundReaction
 
 def _nobody_reads() -> None:
     """Nothing is read from history."""
+
+
+def _untold(_message: MessageRef) -> None:
+    """Nobody sees that a hand-off was refused."""
 
 
 @dataclass(eq=False, slots=True)
@@ -53,12 +59,17 @@ class Intake:
         signals: Signals,
         count: Callable[[str, str], None] = lambda _disposition, _reason: None,
         *,
+        refuse_handoff: Callable[[MessageRef], None] = _untold,
+        count_handoff: Callable[[str, str], None] = lambda _direction, _reason: None,
         most: int = MOST_WAITING,
     ) -> None:
-        """`refuse` is told which message gets a 🚫; it must not wait. `count` feeds the metrics."""
+        """`refuse` is told which message gets a 🚫, `refuse_handoff` which gets a ⛔; they must not wait.
+        `count` and `count_handoff` feed the metrics.
+        """
         self._database = database
         self._settings = settings
-        self._admission = Admission(settings, wake, refuse)
+        handoffs = HandoffIntake(settings, wake, refuse_handoff, count_handoff)
+        self._admission = Admission(settings, wake, refuse, handoffs)
         self._signals = signals
         self._count = count
         self._queue: asyncio.Queue[Event | Step] = asyncio.Queue()
@@ -119,7 +130,7 @@ class Intake:
         with the process, and is read from history by whoever comes next."""
         while True:
             batch = [await self._queue.get()]
-            while not self._queue.empty() and len(batch) < _BATCH:
+            while not self._queue.empty() and len(batch) < _BATCH and not _ends_batch(batch[-1]):
                 batch.append(self._queue.get_nowait())
             await self._commit_whatever_happens(batch)
             for event in batch:
@@ -199,6 +210,11 @@ class Intake:
         except Rejected as error:
             # Not even its ids fit a row, so nobody will ask after it either.
             log.warning("intake_event_unnoted", error=str(error))
+
+
+def _ends_batch(event: Event | Step) -> bool:
+    """A hand-off is decided behind its gate, where others wait: that is the last thing a commit does."""
+    return isinstance(event, InboundMessage) and may_claim(event)
 
 
 def _newest(batch: Sequence[Event | Step]) -> PlatformId | None:

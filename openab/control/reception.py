@@ -20,7 +20,7 @@ from openab.domain.ids import (
 )
 from openab.domain.message import Author, InboundMessage, Place, sender_record
 from openab.domain.outbound import MessageBody
-from openab.domain.turn import TurnState
+from openab.domain.turn import TurnSource, TurnState
 from openab.storage import (
     batches,
     bot_runs,
@@ -82,6 +82,29 @@ async def accept(
         await bot_runs.hold(tx, turn)
     await _show_seen(tx, settings, turn, new.trigger)
     return turn, where.id
+
+
+async def accept_handoff(
+    tx: Transaction, settings: Settings, reception: Reception, event_id: str, turn: TurnId
+) -> ConversationId:
+    """Queue `turn` for a hand-off: a turn of its own, whose text is the payload as it is."""
+    where, thread = await _place(tx, settings, reception, None)
+    spec = settings.agent()
+    seq = await conversations.take_part(tx, where.id)
+    session = await sessions.ensure(tx, where, agent=spec.name, working_dir=spec.working_dir)
+    waiting = await turns.open_of(tx, where.id)
+    new = replace(
+        _new_turn(settings, reception, where, session.key),
+        source=TurnSource.HANDOFF,
+        idempotency_key=f"handoff:{settings.account}:{event_id}",
+        seq=seq,
+        thread_delivery=thread,
+    )
+    await turns.enqueue(tx, new, turn)
+    await _show_queued(tx, settings, turn, where, len(waiting))
+    emoji = settings.reactions.emojis.queued if settings.reactions.enabled else None
+    await reactions.wish(tx, turn, emoji, await tx.now())
+    return where.id
 
 
 def _rule(settings: Settings, reception: Reception) -> Batching:

@@ -123,10 +123,11 @@ class StatusReactions:
         settings = self._services.settings.reactions
         turn = await turns.get(tx, known.turn)
         is_over = turn is not None and turn.state in LIFECYCLE.terminal
-        if settings.remove_after_reply and known.wished and is_over:
+        stays = {None, known.receipt}
+        if settings.remove_after_reply and known.wished not in stays and is_over:
             is_done = settings.emojis.done in _each(known.wished)
             hold = settings.done_hold if is_done else settings.error_hold
-            await reactions.drop_wish(tx, known, now + hold)
+            await reactions.drop_wish(tx, known, now + hold, left=known.receipt or "")
         else:
             await reactions.note(tx, known, known.shown, None, 0)
 

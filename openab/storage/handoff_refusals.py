@@ -11,7 +11,7 @@ from openab.domain.handoff import Refusal
 from openab.domain.ids import AccountId, MessageRef, PlatformId
 from openab.storage import handoff_gates
 from openab.storage.engine import Transaction
-from openab.storage.schema import handoff_refusals
+from openab.storage.schema import deliveries, handoff_refusals
 
 #: So many rows an account; the oldest makes room.
 MOST = 1000
@@ -50,6 +50,12 @@ async def note(
     }
     made = postgresql.insert(handoff_refusals).values(account=account, slot=slot, **values)
     await tx.execute(made.on_conflict_do_update(index_elements=["account", "slot"], set_=values))
+
+
+async def was_told(tx: Transaction, key: str) -> bool:
+    """Whether the delivery with this key, which tells a refusal, was ever written and is still known."""
+    result = await tx.execute(sa.select(deliveries.c.id).where(deliveries.c.key == key))
+    return result.one_or_none() is not None
 
 
 async def listed(tx: Transaction, limit: int = 200) -> list[Refused]:

@@ -58,6 +58,19 @@ async def name_turn(
     )
 
 
+async def judge_anew(tx: Transaction, entry: Entry) -> None:
+    """The event that was just added came to nothing after all: this is what becomes of it."""
+    await tx.execute(
+        sa.update(inbox)
+        .where(
+            inbox.c.account == entry.account,
+            inbox.c.kind == entry.kind,
+            inbox.c.event_key == entry.event_key,
+        )
+        .values(disposition=entry.disposition.value, reason=entry.reason, turn_id=entry.turn_id)
+    )
+
+
 async def get(tx: Transaction, account: AccountId, kind: str, event_key: str) -> Entry | None:
     """What became of an event; None: it was never seen."""
     result = await tx.execute(

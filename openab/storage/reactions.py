@@ -1,14 +1,16 @@
 """Reactions: which emoji may stand on each message of a turn, and which one should stand there alone."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
+from openab.domain.handoff.receipts import ACCEPTED
 from openab.domain.ids import AccountId, ConversationId, MessageRef, PlatformId, TurnId
+from openab.domain.turn import TurnSource
 from openab.storage.engine import Transaction
 from openab.storage.schema import turn_reactions, turns
 
@@ -23,19 +25,28 @@ class Reactions:
     wished: str | None
     due_at: datetime | None
     tries: int
+    #: What stays when the turn's own emoji go: a hand-off's receipt.
+    receipt: str | None = None
 
 
 async def wish(tx: Transaction, turn: TurnId, emoji: str | None, due_at: datetime) -> None:
-    """This emoji alone (or these, parted by spaces) should stand on the turn's trigger, from `due_at` on."""
+    """This emoji alone (or these, parted by spaces) should stand on the turn's trigger, from `due_at` on.
+
+    A hand-off's receipt stands beside them.
+    """
     row = (
         await tx.execute(
             sa.select(
-                turns.c.account, turns.c.trigger_conversation_id, turns.c.trigger_message_id
+                turns.c.account,
+                turns.c.source,
+                turns.c.trigger_conversation_id,
+                turns.c.trigger_message_id,
             ).where(turns.c.id == turn)
         )
     ).one()
     trigger = MessageRef(row.trigger_conversation_id, row.trigger_message_id)
-    await wish_on(tx, turn, row.account, trigger, emoji, due_at)
+    wished = " ".join(filter(None, (_receipt(row.source), emoji))) or None
+    await wish_on(tx, turn, row.account, trigger, wished, due_at)
 
 
 async def wish_on(
@@ -95,12 +106,12 @@ async def note(
 async def due_of(tx: Transaction, conversation: ConversationId) -> list[Reactions]:
     """The messages of this conversation's turns whose emoji are still to be made as wished."""
     result = await tx.execute(
-        sa.select(turn_reactions)
+        sa.select(turn_reactions, turns.c.source)
         .join(turns, turns.c.id == turn_reactions.c.turn_id)
         .where(turns.c.conversation == conversation, turn_reactions.c.due_at.is_not(None))
         .order_by(turn_reactions.c.due_at, turn_reactions.c.message_id)
     )
-    return [_reactions(row) for row in result]
+    return [replace(_reactions(row), receipt=_receipt(row.source)) for row in result]
 
 
 async def of_turn(tx: Transaction, turn: TurnId) -> list[Reactions]:
@@ -123,6 +134,10 @@ async def again(tx: Transaction, of: Reactions) -> Reactions | None:
 def _is(of: Reactions) -> tuple[sa.ColumnElement[bool], sa.ColumnElement[bool]]:
     row = turn_reactions.c
     return row.turn_id == of.turn, row.message_id == of.trigger.message_id
+
+
+def _receipt(source: str) -> str | None:
+    return ACCEPTED if source == TurnSource.HANDOFF else None
 
 
 def _update(of: Reactions) -> sa.Update:

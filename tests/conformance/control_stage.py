@@ -158,6 +158,8 @@ class Stage:
         self.workspaces = RecordedWorkspaces()
         self.clock = Clock()
         self.told_off: list[MessageRef] = []
+        #: The messages of hand-offs that were refused.
+        self.turned_down: list[MessageRef] = []
         safe_agents: Agents = outside(self.agents)
         self._safe_channel: Channel = outside(self.channel)
         self.stream_log = StreamLog(database, safe_agents, settings.commit_every, self.signals)
@@ -178,7 +180,12 @@ class Stage:
         self.dispatcher = Dispatcher(self.services)
         self.courtesies = Courtesies(self._safe_channel, settings.call)
         self.intake = Intake(
-            database, settings, self.dispatcher.wake, self.told_off.append, self.signals
+            database,
+            settings,
+            self.dispatcher.wake,
+            self.told_off.append,
+            self.signals,
+            refuse_handoff=self.turned_down.append,
         )
         self.endings = SessionEndings(self.services)
         self.commands = Commands(
