@@ -12,7 +12,7 @@ from openab.control.bot_turn_cap import is_said
 from openab.control.evidence import Finding, look
 from openab.control.parent import tell_waiting, thread_refused
 from openab.control.refusals import Refused, instead_of_edit, settle_refusal, tell_unclear
-from openab.control.retire import is_placeholder, retire_older
+from openab.control.retire import is_placeholder, is_pointless, retire_older
 from openab.control.settings import Settings
 from openab.control.settling import settle_turn
 from openab.control.writer import ConversationWriter
@@ -28,7 +28,7 @@ from openab.domain.delivery import (
     Purpose,
 )
 from openab.domain.errors import OpenabError
-from openab.domain.turn import TurnState
+from openab.domain.ids import PlatformId
 from openab.ports.channel import Channel
 from openab.ports.signals import Signals
 from openab.ports.tasks import end, spawn
@@ -240,7 +240,7 @@ class Outbox:
         self, tx: Transaction, where: Conversation, delivery: Delivery, answer: Answer
     ) -> None:
         if answer.result is Result.DONE:
-            await self._confirm(tx, delivery, **_found(delivery, answer))
+            await self._confirm(tx, delivery, **_id_of(delivery, answer.platform_id))
         elif answer.result is Result.NOT_DONE:
             await self._postpone(tx, delivery, answer)
         elif answer.result is Result.UNKNOWN:
@@ -320,30 +320,18 @@ class Outbox:
         if delivery.platform_id:
             await self._confirm_echoed(tx, delivery)
         elif finding.verdict == "found":
-            await self._confirm(tx, delivery, **_is_there(delivery, finding))
+            await self._confirm(tx, delivery, **_id_of(delivery, finding.platform_id))
         elif finding.verdict == "later":
             await deliveries.postpone(tx, delivery.id, await tx.now() + self._settings.settle_after)
         elif finding.verdict == "invalid":
             await self._give_up(tx, delivery, DeadReason.UNCLEAR)
-        elif await self._is_pointless(tx, delivery):
+        elif await is_pointless(tx, delivery):
             await self._give_up(tx, delivery, DeadReason.SUPERSEDED)
         else:
-            await deliveries.record(
-                tx,
-                delivery,
-                Postponed(),
-                first_try_at=None,
-                had_doubt=False,
-                is_look_only=False,
-                not_before=None,
-            )
-
-    async def _is_pointless(self, tx: Transaction, delivery: Delivery) -> bool:
-        """A placeholder that never came and whose turn is over is not sent any more."""
-        if delivery.purpose is not Purpose.PLACEHOLDER or delivery.turn is None:
-            return False
-        turn = await turns.get(tx, delivery.turn)
-        return turn is not None and (turn.outcome is not None or turn.state is TurnState.CANCELLED)
+            # As if it had never been tried: a new window of its nonce begins.
+            doubts = {"had_doubt": False, "is_look_only": False}
+            values = {"first_try_at": None, "not_before": None, **doubts}
+            await deliveries.record(tx, delivery, Postponed(), **values)
 
     async def _give_up(self, tx: Transaction, delivery: Delivery, reason: DeadReason) -> None:
         dead = await deliveries.record(tx, delivery, GivenUp(reason))
@@ -354,12 +342,7 @@ class Outbox:
         await settle_turn(tx, self._settings, dead.turn)
 
 
-def _found(delivery: Delivery, answer: Answer) -> dict[str, object]:
+def _id_of(delivery: Delivery, message: PlatformId | None) -> dict[str, object]:
     """Only creates carry the id of a message; a thread's is that of the message it hangs on."""
-    is_message = delivery.kind is DeliveryKind.CREATE and answer.platform_id
-    return {"platform_id": answer.platform_id} if is_message else {}
-
-
-def _is_there(delivery: Delivery, finding: Finding) -> dict[str, object]:
-    is_message = delivery.kind is DeliveryKind.CREATE
-    return {"platform_id": finding.platform_id} if is_message else {}
+    is_message = delivery.kind is DeliveryKind.CREATE and message
+    return {"platform_id": message} if is_message else {}

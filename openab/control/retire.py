@@ -3,6 +3,7 @@
 from openab.control.settings import Settings
 from openab.domain.delivery import DeadReason, DeliveryKind, DeliveryState, GivenUp, Purpose
 from openab.domain.outbound import Button, MessageBody, presentation_body
+from openab.domain.turn import TurnState
 from openab.storage import conversations, deliveries, reactions, turns
 from openab.storage.deliveries import Delivery, Owed
 from openab.storage.engine import Transaction
@@ -16,6 +17,14 @@ def is_placeholder(delivery: Delivery) -> bool:
     return (
         delivery.kind is DeliveryKind.CREATE and delivery.purpose is Purpose.PLACEHOLDER and alive
     )
+
+
+async def is_pointless(tx: Transaction, delivery: Delivery) -> bool:
+    """A placeholder that never came and whose turn is over is not sent any more."""
+    if delivery.purpose is not Purpose.PLACEHOLDER or delivery.turn is None:
+        return False
+    turn = await turns.get(tx, delivery.turn)
+    return turn is not None and (turn.outcome is not None or turn.state is TurnState.CANCELLED)
 
 
 async def placeholders_of(tx: Transaction, turn: Turn) -> list[Delivery]:
