@@ -18,6 +18,7 @@ class _Words(LazyGroup):
         "sessions": "openab.cli.sessions",
         "deliveries": "openab.cli.deliveries",
         "why": "openab.cli.why",
+        "conformance": "openab.cli.conformance.word",
     }
 
 

@@ -31,7 +31,7 @@ def test_the_version_is_told_without_importing_what_runs_a_broker() -> None:
     assert said[1] == "[]"
 
 
-@pytest.mark.parametrize("word", ["turns", "why", "setup", "doctor", "db", "config"])
+@pytest.mark.parametrize("word", ["turns", "why", "setup", "doctor", "db", "config", "conformance"])
 def test_each_word_can_be_asked_for_help_without_importing_what_it_needs_to_work(
     word: str,
 ) -> None:
@@ -63,6 +63,7 @@ def test_help_names_every_word() -> None:
         "sessions",
         "deliveries",
         "why",
+        "conformance",
     ):
         assert f" {word} " in said
 

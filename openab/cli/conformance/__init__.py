@@ -1,0 +1,1 @@
+"""`openab conformance`: drives a bot from outside through every rule of receiving hand-offs."""
