@@ -199,7 +199,7 @@ class Broker:
             )
         )
         stack.push_async_callback(parts.agents.stop)
-        self._readiness.backfill = parts.backfill
+        self._readiness.backfill, self._readiness.live = parts.backfill, live
         self._reloading = Reloading(self._loaded.source, live, self._environ, lambda: _apply(parts))
         return parts
 

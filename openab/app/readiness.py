@@ -1,6 +1,7 @@
 """What `/readyz` and the status page say: each part's own word, asked anew each time."""
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -10,11 +11,14 @@ from openab.web.health import Check
 
 if TYPE_CHECKING:
     from openab.agents.host.check import AgentChecked
+    from openab.app.values import Live
     from openab.channels.discord.client import DiscordClient
     from openab.control.backfill import Backfill
     from openab.storage.engine import Database
 
 _PATIENCE = 2.0
+#: A hand-off lives by the clock: beyond this difference nobody knows for how long.
+MOST_SKEW_SECONDS = 5.0
 
 
 class Readiness:
@@ -24,6 +28,7 @@ class Readiness:
         self.database: Database | None = None
         self.client: DiscordClient | None = None
         self.backfill: Backfill | None = None
+        self.live: Live | None = None
         #: None: not tried yet.
         self.agent: AgentChecked | None = None
 
@@ -33,6 +38,7 @@ class Readiness:
             "database": await self._database(),
             "discord": self._discord(),
             "agent": self._agent(),
+            "handoffs": await self._handoffs(),
         }
 
     async def _database(self) -> Check:
@@ -68,6 +74,23 @@ class Readiness:
         if failure:
             return Check(ok=False, reason=f"{failure.kind.value}: {failure.message}")
         return Check(ok=True, reason=f"{self.agent.agent_name} {self.agent.agent_version}".strip())
+
+    async def _handoffs(self) -> Check:
+        if self.live is None or self.database is None or self.client is None:
+            return Check(ok=False, reason="not logged in yet")
+        if not self.live.policy().trusted_bots:
+            return Check(ok=True, reason="none are taken: [discord].trusted_bot_ids is empty")
+        try:
+            async with asyncio.timeout(_PATIENCE), self.database.read() as tx:
+                # Their expiry is compared with the database's clock.
+                ahead = (await tx.now()).timestamp() - time.time() - self.client.rest.skew
+        except (TimeoutError, OpenabError):
+            return Check(ok=False, reason="the database's clock cannot be read")
+        if abs(ahead) <= MOST_SKEW_SECONDS:
+            return Check(ok=True)
+        side = "ahead of" if ahead > 0 else "behind"
+        told = f"the database's clock is {abs(ahead):.0f} s {side} Discord's: set it by NTP"
+        return Check(ok=False, reason=told)
 
     async def live_turns(self) -> Sequence[Mapping[str, object]]:
         """The turns that are not settled, for the status page."""

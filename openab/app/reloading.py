@@ -63,8 +63,10 @@ class Reloading:
         changes = check_reload(self._live.config, loaded.config)
         if not changes.now and not changes.restart:
             return
+        trusted = self._live.policy().trusted_bots
         self._live.config = with_live_keys(self._live.config, loaded.config)
         log.info("config_reloaded", now=list(changes.now))
+        _tell_trust(trusted, self._live.policy().trusted_bots)
         if changes.restart:
             log.warning("config_needs_restart", keys=list(changes.restart))
         self._applied()
@@ -82,3 +84,11 @@ class Reloading:
         except OSError:
             return None
         return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _tell_trust(before: frozenset[str], after: frozenset[str]) -> None:
+    """Who may give this bot work is worth a line of its own."""
+    if before != after:
+        log.info(
+            "trusted_bots_changed", added=sorted(after - before), removed=sorted(before - after)
+        )

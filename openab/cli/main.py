@@ -17,6 +17,7 @@ class _Words(LazyGroup):
         "turns": "openab.cli.turns",
         "sessions": "openab.cli.sessions",
         "deliveries": "openab.cli.deliveries",
+        "handoffs": "openab.cli.handoffs",
         "why": "openab.cli.why",
         "conformance": "openab.cli.conformance.word",
     }

@@ -130,7 +130,7 @@ class Findings:
 
 async def list_turns(url: str, *, only_open: bool, limit: int) -> list[TurnLine]:
     """The newest first. Raises DatabaseUnavailable, or SchemaRefused with what to type."""
-    async with _reading(url) as tx:
+    async with reading(url) as tx:
         query = _turn_query().order_by(turns.c.created_at.desc(), turns.c.id).limit(limit)
         rows = await tx.execute(query.where(_OPEN_TURN) if only_open else query)
         return [TurnLine(**row) for row in rows.mappings()]
@@ -138,7 +138,7 @@ async def list_turns(url: str, *, only_open: bool, limit: int) -> list[TurnLine]
 
 async def list_sessions(url: str, *, only_open: bool, limit: int) -> list[SessionLine]:
     """The last used first; `only_open`: those with a turn that is not over. Raises as `list_turns`."""
-    async with _reading(url) as tx:
+    async with reading(url) as tx:
         open_turns = (
             sa.select(sa.func.count())
             .where(turns.c.session_key == sessions.c.session_key, _OPEN_TURN)
@@ -160,7 +160,7 @@ async def list_sessions(url: str, *, only_open: bool, limit: int) -> list[Sessio
 
 async def list_deliveries(url: str, *, only_open: bool, limit: int) -> list[DeliveryLine]:
     """The newest first. Raises as `list_turns`."""
-    async with _reading(url) as tx:
+    async with reading(url) as tx:
         query = _delivery_query().order_by(deliveries.c.created_at.desc(), deliveries.c.id)
         rows = await tx.execute((query.where(_OPEN_DELIVERY) if only_open else query).limit(limit))
         return [DeliveryLine(**row) for row in rows.mappings()]
@@ -168,7 +168,7 @@ async def list_deliveries(url: str, *, only_open: bool, limit: int) -> list[Deli
 
 async def find_message(url: str, message_id: str) -> Findings:
     """What became of a message for every account in the database. Raises as `list_turns`."""
-    async with _reading(url) as tx:
+    async with reading(url) as tx:
         entries = await inbox.of_event(tx, message_id)
         seen = [Sighting(each, await _story(tx, each.turn_id)) for each in entries]
         query = _delivery_query().where(deliveries.c.platform_id == message_id).limit(1)
@@ -191,7 +191,8 @@ def _first_line(error: BaseException) -> str:
 
 
 @asynccontextmanager
-async def _reading(url: str) -> AsyncIterator[Transaction]:
+async def reading(url: str) -> AsyncIterator[Transaction]:
+    """A transaction that only reads. Raises DatabaseUnavailable, or SchemaRefused with what to type."""
     state = await check(url)
     if state.age is SchemaAge.EMPTY:
         raise SchemaRefused("the database is empty: no openab has run with it yet")
