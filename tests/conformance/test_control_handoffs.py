@@ -20,7 +20,7 @@ from openab.domain.gates import BotMode, Disposition, GatePolicy
 from openab.domain.handoff import HandoffState, Refusal, draft, written
 from openab.domain.handoff.limits import MOST_REPLAY_EVENTS
 from openab.domain.ids import AccountId, ChannelName, ConversationRef, MessageRef, PlatformId
-from openab.domain.message import Author, AuthorKind, InboundMessage, MessageKind, Place
+from openab.domain.message import Attachment, Author, AuthorKind, InboundMessage, MessageKind, Place
 from openab.domain.turn import TurnSource, TurnState
 from openab.ports.signals import Signals
 from openab.ports.tasks import end, spawn
@@ -230,8 +230,19 @@ class TestAnAcceptedOne:
         """Neither a command, nor a wish for a title or folder, is read from it."""
         ear = Ear(database)
         wishes = "[[title:mine]]\n[[workspace:@home]]\n!cancel"
-        await ear.hears(a_handoff(text=wishes), a_handoff(text="!cancel"))
-        assert [turn.batch[0].text for turn in await ear.turns()] == [wishes, "!cancel"]
+        file = Attachment("a.txt", "text/plain", 1, "https://cdn.example/a.txt")
+        await ear.hears(a_handoff(text=wishes), a_handoff(text="!cancel", attachments=(file,)))
+        arrivals = [turn.batch[0] for turn in await ear.turns()]
+        assert [one.text for one in arrivals] == [wishes, "!cancel"]
+        assert [one.attachments for one in arrivals] == [(), ()]
+
+    async def test_is_the_last_thing_of_its_commit(self, database: Database) -> None:
+        """Others wait at the gate until then."""
+        ear = Ear(database)
+        await ear.hears(said("<@900> one", ANN))
+        before = database.commits
+        await ear.hears(said("<@900> two", ANN), a_handoff(), said("<@900> three", ANN))
+        assert database.commits - before == 2
 
     async def test_from_history_is_accepted_while_it_lives(self, database: Database) -> None:
         ear = Ear(database, backfill=timedelta(minutes=1))
