@@ -112,7 +112,7 @@ class Broker:
             on_connected=self._doors.connected,
             on_missed=self._doors.missed,
             on_invalid=self._invalid,
-            on_skew=lambda seconds: metrics.clock_skew.labels("discord").set(seconds),
+            on_skew=lambda seconds: metrics.clock_skew.labels("discord").set(-seconds),
             on_reaction=self._doors.put if self._loaded.config.reactions.mapping else None,
             wants_thread=self._doors.wants_thread,
         )
