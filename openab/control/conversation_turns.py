@@ -90,10 +90,6 @@ class ConversationTurns:
         if is_placeholder and delivery.platform_id and runner and runner.turn_id == delivery.turn:
             runner.placeholder(delivery.platform_id)
 
-    async def recover(self) -> None:
-        """Give the turns that a former owner left running their verdicts."""
-        self._again = await self._recovery.recover()
-
     async def tend(self) -> None:
         """Collect a run that has ended, and bring each turn as far as it can be brought now."""
         await self._collect()
@@ -186,10 +182,12 @@ class ConversationTurns:
     async def _tend_running(self, turn: Turn, now: datetime) -> None:
         runner = self._runner
         if runner is None:
-            # Its run ended without being able to say so, or people have answered, or took too long.
+            # A former owner left it, or its run could not say how it ended, or people have answered.
             if (turn.id != self._again or turn.cancel_requested_at) and is_lost(turn, now):
-                self._again = await self._recovery.recover()
-                self._wake()
+                recovered = await self._recovery.recover()
+                self._again = recovered.again
+                if recovered.has_decided:
+                    self._wake()
         elif turn.cancel_requested_at:
             runner.cancel()
         elif runner.needs_placeholder:

@@ -66,6 +66,7 @@ class ConversationOwner:
             services.signals,
             self._turns.sent,
             services.counters.delivery,
+            services.bot_names,
         )
 
     @property
@@ -133,7 +134,6 @@ class ConversationOwner:
 
     async def _recover(self) -> bool:
         await self._outbox.recover()
-        await self._turns.recover()
         return True
 
     async def _work(self) -> None:

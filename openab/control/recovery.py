@@ -30,10 +30,15 @@ from openab.storage.turns import Turn
 from openab.text import notices
 from openab.text.buttons import continue_button, stop_button
 from openab.text.continuation import over_attempts
+from openab.text.output import Intent, body_of, intent_of
 
 log = structlog.get_logger()
 #: The log's word for the end of a turn, where that is no interruption.
-_ENDED = {Reason.CANCELLED: "turn_cancelled", Reason.ATTEMPTS_USED_UP: "turn_failed"}
+_ENDED = {
+    Reason.CANCELLED: "turn_cancelled",
+    Reason.REQUEST_DONE: "turn_completed",
+    Reason.ATTEMPTS_USED_UP: "turn_failed",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,18 @@ class _Lost:
     #: What all attempts said, as it is delivered if the turn ends here.
     told: str
     is_unwritten: bool
+    #: What its output asks for, if that is complete.
+    intent: Intent
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What a look for lost turns came to."""
+
+    #: The turn that is to be run again.
+    again: TurnId | None = None
+    #: Whether any turn got its verdict.
+    has_decided: bool = False
 
 
 def is_lost(turn: Turn, now: datetime) -> bool:
@@ -65,14 +82,14 @@ class Recovery:
         self._services = services
         self._ownership = ownership
 
-    async def recover(self) -> TurnId | None:
-        """Give each lost turn here its verdict; returns the one that is to be run again."""
+    async def recover(self) -> Recovered:
+        """Give each lost turn here its verdict."""
         async with self._services.database.read() as tx:
             now = await tx.now()
             running = [turn for turn in await self._running(tx) if is_lost(turn, now)]
             found = [(turn, await left_behind(tx, turn)) for turn in running]
         if not found:
-            return None
+            return Recovered()
         lost = [await self._seen(turn, left) for turn, left in found]
         return await self._decide_all(lost)
 
@@ -83,9 +100,10 @@ class Recovery:
     async def _seen(self, turn: Turn, left: LeftBehind) -> _Lost:
         is_unwritten = await self._fence(turn)
         # Whether anybody watched is not known any more, so nothing that was said is left out.
-        told = over_attempts(left.parts(turn.attempt))
+        outputs = left.parts(turn.attempt)
+        told = over_attempts([body_of(output) for output in outputs])
         told = await with_tables(told, self._services.settings.replies())
-        return _Lost(turn, left, told, is_unwritten)
+        return _Lost(turn, left, told, is_unwritten, intent_of(outputs))
 
     async def _fence(self, turn: Turn) -> bool:
         """Whether its prompt was certainly never written.
@@ -109,7 +127,7 @@ class Recovery:
         await agents.ack(turn.id, Position(agents.incarnation, 0), outcome=True)
         return agents.unwritten(name, turn.id, turn.attempt, turn.step, agents.incarnation)
 
-    async def _decide_all(self, lost: list[_Lost]) -> TurnId | None:
+    async def _decide_all(self, lost: list[_Lost]) -> Recovered:
         again: TurnId | None = None
         decided: list[tuple[Turn, Decision]] = []
         async with self._services.database.transaction() as tx:
@@ -124,7 +142,7 @@ class Recovery:
                     again = turn.id
         for turn, decision in decided:
             self._tell(turn, decision)
-        return again
+        return Recovered(again, bool(decided))
 
     async def _known(self, tx: Transaction, turn: Turn, lost: _Lost) -> LostTurn:
         settings = self._services.settings.recovery
@@ -134,6 +152,7 @@ class Recovery:
             max_attempts=settings.max_attempts,
             calls=lost.left.seen_calls,
             is_cancelled=turn.cancel_requested_at is not None,
+            is_request_done=turn.step > 1,
             is_unwritten=lost.is_unwritten,
             question=_question(turn, await tx.now()),
         )
@@ -187,10 +206,13 @@ class Recovery:
 
     def _run(self, turn: Turn, lost: _Lost, decision: Decision) -> Run:
         """How the turn ends here, with what was committed of it."""
-        end, told = None, notices.interrupted_by_restart()
+        end, told, is_done = None, notices.interrupted_by_restart(), False
         if decision.reason is Reason.CANCELLED:
             # Whoever asked for its end has got it; only the agent's word for it is missing.
             end = PromptEnded(EndKind.CANCELLED)
+        elif decision.reason is Reason.REQUEST_DONE:
+            # Only a shorter hand-off is missing; that there is none is told.
+            end, is_done = PromptEnded(EndKind.COMPLETED), True
         elif decision.reason is Reason.ATTEMPTS_USED_UP:
             said = notices.given_up(turn.counted_attempts)
             end = PromptEnded(EndKind.FAILED, failure=AgentFailure(FailureKind.LOST, said))
@@ -199,12 +221,13 @@ class Recovery:
             told = notices.nobody_said_to_go_on(round(patience.total_seconds() / 3600))
         return Run(
             raw=lost.left.raw,
-            answer="",
+            answer=lost.told if is_done else "",
             tools=lost.left.cut_off().tools,
             end=end,
             shown=Shown(edit_unknown=True),
-            earlier=lost.told,
+            earlier="" if is_done else lost.told,
             interruption=told,
+            intent=lost.intent,
         )
 
     def _detail(self, turn: Turn, decision: Decision) -> dict[str, object]:

@@ -14,10 +14,11 @@ elif broken == "neutralising":
 
     fence.neutralize = fence.wire_text
 elif broken == "recovery":
-    from openab.control.recovery import Recovery
+    from openab.control.recovery import Recovered, Recovery
 
-    async def leave_running(_self: Recovery) -> None:
+    async def leave_running(_self: Recovery) -> Recovered:
         """The turns of a dead owner stay as they are."""
+        return Recovered()
 
     setattr(Recovery, "recover", leave_running)  # noqa: B010 - mypy minds an assignment to a method
 else:
