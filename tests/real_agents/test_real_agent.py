@@ -23,7 +23,9 @@ def broker_of(stage: Stage, agent: RealAgent, model: MockModel) -> Broker:
     env = agent.env(stage.folder / "agent-home", model)
     lines = "".join(f"{name} = {json.dumps(value)}\n" for name, value in env.items())
     return stage.broker(
-        agent_command=agent.command, agent_args=agent.args, more=f"[agent.env]\n{lines}"
+        agent_command=agent.command,
+        agent_args=agent.args,
+        more=f'[recovery]\npolicy = "fail"\n[agent.env]\n{lines}',
     )
 
 
