@@ -12,7 +12,7 @@ from openab.cli.conformance.sightings import REFUSED, Watch
 #: A source is heard ten times in a minute; one is kept back.
 MOST_IN_WINDOW = 9
 WINDOW_SECONDS = 61.0
-_PUBLIC_THREAD = 11
+_PUBLIC_THREAD, _THREAD_CREATED = 11, 18
 
 Check = Callable[[], str]
 
@@ -195,8 +195,11 @@ class Bench:
 
         def check() -> str:
             answers = self.watch.answers(sent.draft.probe)
-            if len(answers) != 1:
-                return f"{len(answers)} answers" if answers else "it was not answered"
+            if not answers:
+                is_refused = REFUSED in self.watch.receipts(sent.message)
+                return f"{REFUSED}: it was refused" if is_refused else "it was not answered"
+            if len(answers) > 1:
+                return f"{len(answers)} answers"
             told = self.watch.digests(sent.draft.probe)
             return "" if told == {sent.draft.digest} else "the agent was given another text"
 
@@ -234,7 +237,14 @@ class Bench:
 
     async def clean_up(self) -> bool:
         """Delete the threads, or archive them where that is not allowed; whether all are deleted."""
-        return all([await self._remove(thread) for thread in self.threads])
+        is_all = all([await self._remove(thread) for thread in self.threads])
+        for message in await self.rest.get(f"/channels/{self.channel}/messages?limit=100"):
+            # That a thread was opened stands in the channel, as a message of ours.
+            opened = (message.get("message_reference") or {}).get("channel_id")
+            if message["type"] == _THREAD_CREATED and opened in self.threads:
+                path = f"/channels/{self.channel}/messages/{message['id']}"
+                await self.rest.call("DELETE", path)
+        return is_all
 
     async def _remove(self, thread: str) -> bool:
         try:

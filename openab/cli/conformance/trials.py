@@ -12,6 +12,7 @@ from openab.cli.conformance.rest import Rest
 from openab.cli.conformance.sightings import ACCEPTED, REFUSED
 
 FIRST = "accepts a right hand-off, once, and answers it"
+_HINT = "Does it run, see the channel, trust this tester, and use the echo agent?"
 _NO_HANDOFF_AT_ALL = "no right hand-off was answered"
 #: Mentions, mark-up, what cannot be seen, right to left, beyond the basic plane, controls, white space.
 _NASTY = (
@@ -29,7 +30,7 @@ async def perform(bench: Bench, stranger: Rest | None) -> list[Row]:
     first = await bench.submit(threads[0], envelope(bench.setting(threads[0])))
     bench.claim(FIRST, bench.answered_once(first))
     if not await bench.is_answered(first):
-        row = bench.claims[0].judged()
+        row = Row(FIRST, Verdict.FAIL, f"{bench.claims[0].check()}. {_HINT}")
         return [row, Row("everything else", Verdict.NOT_TESTABLE, _NO_HANDOFF_AT_ALL)]
     threads += [await bench.open_thread(f"openab conformance {number}") for number in (2, 3, 4)]
     for thread, faults in zip(threads, FAULTS, strict=False):
