@@ -120,6 +120,7 @@ def settings(live: Live, account: AccountId, worker: WorkerId, proof: str) -> Se
         agent=live.agent,
         mode=live.mode,
         operators=live.operators,
+        announces_handoffs=config.handoff.announce,
         redact=live.redact,
         reaction_mapping=reaction_mapping(config),
         batching=Batching(

@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from openab.app.values import Live, presentation, settings, workspaces
 from openab.channels.discord.client import DiscordClient
 from openab.channels.discord.moments import moment_of
 from openab.control.backfill import Backfill
+from openab.control.bot_names import BotNames
 from openab.control.commands import Commands
 from openab.control.courtesies import Courtesies
 from openab.control.dispatcher import Dispatcher
@@ -139,7 +140,12 @@ class _Later:
 def wire(given: Given) -> Parts:
     """Everything for one account; nothing is started yet."""
     worker = WorkerId(f"{given.mark}-{new_id()}")
-    told = settings(given.live, given.account, worker, given.proof)
+    names = BotNames()
+    told = replace(
+        settings(given.live, given.account, worker, given.proof),
+        bot_name=names.name,
+        count_handoff=counters(given.metrics).handoff,
+    )
     later, budget = _Later(), Budget()
     renewal = _renewal(given, told, later)
     agents = EmbeddedAgents(
@@ -148,7 +154,7 @@ def wire(given: Given) -> Parts:
     given.database.health.on_failure = lambda trouble: given.metrics.database_errors.labels(
         trouble.value
     ).inc()
-    services = _services(given, told, agents, renewal, later, budget)
+    services = _services(given, told, agents, renewal, later, budget, names)
     dispatcher = later.dispatcher = Dispatcher(services)
     later.streams = Streams(
         dispatcher.writer,
@@ -185,6 +191,7 @@ def _services(
     renewal: LeaseRenewal,
     later: _Later,
     budget: Budget,
+    names: BotNames,
 ) -> Services:
     return Services(
         database=given.database,
@@ -199,6 +206,7 @@ def _services(
         workspaces=workspaces(given.live),
         signals=given.signals,
         counters=counters(given.metrics),
+        bot_names=names,
         reserve=budget.reserve,
         is_buried=partial(_is_buried, given.database.id, given.account),
     )

@@ -1,10 +1,13 @@
 """What a turn asks of its agent: open, prompt, follow to the end, and pass cancels and answers on."""
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from typing import Any
 
 import structlog
 
+from openab.control.announcing import announced
 from openab.control.left_behind import LeftBehind
 from openab.control.permissions import Questions
 from openab.control.persist import persist
@@ -20,6 +23,7 @@ from openab.domain.agent_events import (
     EndKind,
     FailureKind,
     HostNotice,
+    Numbered,
     PermissionAsked,
     PermissionSettled,
     Position,
@@ -27,7 +31,6 @@ from openab.domain.agent_events import (
     UsageChanged,
 )
 from openab.domain.errors import LeaseLost, Rejected
-from openab.domain.ids import ConversationRef
 from openab.domain.options import Option
 from openab.ports.agent import (
     AgentRefused,
@@ -39,20 +42,23 @@ from openab.ports.agent import (
     PromptLost,
     SessionBusy,
     StaleEpoch,
+    TextBlock,
 )
 from openab.ports.feed import Phase, TurnFeed
 from openab.ports.tasks import end, spawn
 from openab.storage import conversations, sessions, turns
-from openab.storage.conversations import Ownership
+from openab.storage.conversations import Conversation, Ownership
 from openab.storage.engine import Transaction
 from openab.storage.sessions import Session
 from openab.storage.turns import Turn
 from openab.text import notices
+from openab.text.answer import AnswerFold
 from openab.text.continuation import continuation
 
 log = structlog.get_logger()
 #: A hung agent gets so long to be ended; its turn ends in any case.
 _CLOSE_SECONDS = 30.0
+_Take = Callable[[Numbered], None]
 
 
 class AgentRun:
@@ -64,13 +70,14 @@ class AgentRun:
         ownership: Ownership,
         turn: Turn,
         session: Session,
-        where: ConversationRef,
+        where: Conversation,
         cancelled: asyncio.Event,
         earlier: LeftBehind,
     ) -> None:
         """`earlier`: what the attempts before this one left; the agent is told of it."""
         self._services = services
         self._ownership = ownership
+        self._where = where
         self._turn = turn
         self._session = session
         self._cancelled = cancelled
@@ -79,17 +86,45 @@ class AgentRun:
             services.database.id, session.key, session.generation, session.epoch
         )
         self._questions = Questions(services, ownership, turn)
-        self._placing = Placing(services, ownership, where, session)
+        self._placing = Placing(services, ownership, where.ref, session)
         self._options = SessionOptions(services, ownership, turn, session)
         self._chosen = session.chosen
         self._gave_context = False
+        self._is_announced = session.is_announced
+        self._announced = ""
         #: Told in front of the answer.
         self.preface = ""
 
     async def work(self, record: StreamRecord, feed: TurnFeed) -> PromptEnded:
-        """From the session's opening to the end of the turn. Raises LeaseLost."""
+        """From the session's opening to the end of the prompt. Raises LeaseLost."""
+        return await self._guarded(self._work(record, feed))
+
+    async def ask_again(
+        self, record: StreamRecord, feed: TurnFeed, step: int, question: str
+    ) -> tuple[PromptEnded, str]:
+        """Another prompt of the same attempt, and what is answered to it alone. Raises LeaseLost."""
+        answer = AnswerFold()
+
+        async def asking() -> PromptEnded:
+            services, turn = self._services, self._turn
+            after = record.position.n if record.position else 0
+            blocks = [TextBlock(question)]
+            incarnation = services.agents.incarnation
+            prompt = Prompt(turn.id, turn.attempt, step, incarnation, blocks)
+            await services.agents.prompt(self._name, prompt)
+            services.signals.tell("agent_prompted")
+
+            def take(numbered: Numbered) -> None:
+                record.take_apart(numbered)
+                answer.add(numbered.event)
+
+            return await self._follow(take, feed, after)
+
+        return await self._guarded(asking()), answer.text
+
+    async def _guarded(self, work: Coroutine[Any, Any, PromptEnded]) -> PromptEnded:
         try:
-            return await self._work(record, feed)
+            return await work
         except (AgentRefused, AgentUnavailable) as error:
             return PromptEnded(EndKind.FAILED, failure=error.failure)
         except SessionBusy as error:
@@ -124,6 +159,8 @@ class AgentRun:
             await sessions.note_usage(tx, self._session, usage)
         if has_heard and self._gave_context:
             await sessions.context_given(tx, self._session)
+        if has_heard and self._announced:
+            await sessions.announced(tx, self._session)
         await self._options.keep(tx, known)
         session = await sessions.get(tx, self._session.key)
         return session is not None and session.generation == self._session.generation
@@ -151,14 +188,23 @@ class AgentRun:
             await self.close()
             return PromptEnded(EndKind.CANCELLED)
         await self._options.apply(self._name, opened, self._chosen)
-        blocks = content(turn.batch, preamble, self._continuation())
+        if not self._is_announced:
+            self._announced = await announced(services, self._where, turn)
+        blocks = content(turn.batch, preamble, self._continuation(), self._announced)
         incarnation = services.agents.incarnation
         prompt = Prompt(turn.id, turn.attempt, turn.step, incarnation, blocks)
         await services.agents.prompt(self._name, prompt)
         feed.phase(Phase.WORKING)
         record.phase = "working"
         services.signals.tell("agent_prompted")
-        return await self._follow(record, feed)
+
+        def take(numbered: Numbered) -> None:
+            record.take(numbered)
+            if not isinstance(numbered.event, PromptEnded):
+                # Whether that ends the turn is not decided yet.
+                feed.event(numbered.event)
+
+        return await self._follow(take, feed)
 
     def _continuation(self) -> str:
         """What an agent is told of earlier attempts; empty for the first."""
@@ -202,10 +248,15 @@ class AgentRun:
         async with self._services.database.transaction() as tx:
             await conversations.lock(tx, self._ownership)
             kept = await sessions.remember_agent(
-                tx, session, opened.acp_session_id, context_lost=opened.context_lost
+                tx,
+                session,
+                opened.acp_session_id,
+                context_lost=opened.context_lost,
+                is_new=opened.by is OpenedBy.NEW,
             )
             if kept is None:
                 return None
+            self._is_announced = kept.is_announced
             self._chosen = kept.chosen
             detail = {"by": opened.by.value, "replayed": opened.replayed}
             await turns.log(tx, self._turn.id, "session_opened", detail)
@@ -222,14 +273,14 @@ class AgentRun:
         log.warning("session_context_lost", session=session.key, turn_id=self._turn.id)
         return transcript_preamble(entries)
 
-    async def _follow(self, record: StreamRecord, feed: TurnFeed) -> PromptEnded:
-        """Until the turn's end; the host ends it at the hard time-out, and if it does not, we do."""
+    async def _follow(self, take: _Take, feed: TurnFeed, after: int = 0) -> PromptEnded:
+        """Until the prompt's end; the host ends it at the hard time-out, and if it does not, we do."""
         settings = self._services.settings
         hard = settings.agent().hard_timeout_seconds
         limit = asyncio.timeout(hard + settings.pool.hung_grace.total_seconds())
         try:
             async with limit:
-                return await self._take_events(record, feed)
+                return await self._take_events(take, feed, after)
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -246,13 +297,12 @@ class AgentRun:
         except TimeoutError:
             log.warning("hung_agent_not_ended", session=self._session.key)
 
-    async def _take_events(self, record: StreamRecord, feed: TurnFeed) -> PromptEnded:
-        """Take the turn's events until its end; pass a cancel on, once."""
+    async def _take_events(self, take: _Take, feed: TurnFeed, after: int) -> PromptEnded:
+        """Take the prompt's events until its end; pass a cancel on, once."""
         canceller = spawn(f"cancel {self._turn.id}", self._pass_cancel_on(feed))
         try:
-            async for numbered in self._services.agents.events(self._turn.id, 0):
-                record.take(numbered)
-                feed.event(numbered.event)
+            async for numbered in self._services.agents.events(self._turn.id, after):
+                take(numbered)
                 if isinstance(numbered.event, PromptEnded):
                     return numbered.event
                 await self._tell(numbered.event, feed)

@@ -4,8 +4,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
-from openab.domain.delivery import DeliveryKind
+from openab.domain.delivery import DeliveryKind, Purpose
 from openab.domain.errors import OpenabError
+from openab.domain.handoff import event_in
 from openab.domain.ids import ConversationRef, MessageRef, PlatformId
 from openab.domain.outbound import content_digest
 from openab.ports.channel import Channel, ChannelRejected, Refusal, SeenMessage
@@ -98,4 +99,7 @@ def _is_ours(message: SeenMessage, ref: ConversationRef, delivery: Delivery) -> 
         return False
     if message.nonce is not None:
         return message.nonce == delivery.nonce
+    if delivery.purpose is Purpose.HANDOFF:
+        # Whichever version it is: the event is what must not be there twice.
+        return event_in(message.content) == event_in(delivery.body.content)
     return content_digest(message.content) == delivery.body.digest

@@ -29,6 +29,14 @@ class Ending:
     is_doubtful: bool = False
     #: Stands at the very end, however much of the text is left out.
     after: str = ""
+    #: The message that the agent wants its answer to reply to; the trigger, unless it says so.
+    reply_to: PlatformId | None = None
+
+    @property
+    def has_own_reference(self) -> bool:
+        """Whether the answer replies to another message than a usual one would."""
+        usual = self.trigger_message_id if self.trigger_in_place else None
+        return self.reply_to is not None and self.reply_to != usual
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +71,9 @@ def rooms(ending: Ending, replies: ReplySettings) -> set[int]:
 def _edits(ending: Ending, replies: ReplySettings) -> bool:
     if ending.is_doubtful or not ending.has_placeholder or replies.final == "fresh":
         return False
+    if ending.reply_to is not None:
+        # An edit makes no reply of a message.
+        return False
     if replies.final == "edit":
         return True
     # An edit reaches no bot and pings nobody, so it is only for a short turn among people.
@@ -72,7 +83,8 @@ def _edits(ending: Ending, replies: ReplySettings) -> bool:
 
 def _prefix(ending: Ending, replies: ReplySettings) -> str:
     """Where no reply is possible (the trigger is in the parent), the human is named instead."""
-    if ending.human is None or ending.trigger_in_place or not replies.ping_requester:
+    is_named_by_reply = ending.trigger_in_place and not ending.has_own_reference
+    if ending.human is None or is_named_by_reply or not replies.ping_requester:
         return ""
     # On a line of its own, so that a fence or a list behind it still begins a line.
     return f"<@{ending.human}>\n"
@@ -82,5 +94,8 @@ def _first(ending: Ending, replies: ReplySettings, text: str, *, edits: bool) ->
     if edits:
         return answer_body(text)
     ping = ending.human if replies.ping_requester else None
+    if ending.has_own_reference:
+        # Whoever wrote that message is not pinged by it.
+        return answer_body(text, mention=ping, reply_to=ending.reply_to, pings_author=False)
     reply_to = ending.trigger_message_id if ending.trigger_in_place else None
     return answer_body(text, mention=ping, reply_to=reply_to)

@@ -8,8 +8,11 @@ from datetime import datetime, timedelta
 import structlog
 
 from openab.control.attempt import Answer, AttemptMaker, Result
+from openab.control.bot_names import BotNames
 from openab.control.bot_turn_cap import is_said
 from openab.control.evidence import Finding, look
+from openab.control.handoff_sending import HandoffSender
+from openab.control.handoff_settling import concluded, is_over
 from openab.control.parent import tell_waiting, thread_refused
 from openab.control.refusals import Refused, instead_of_edit, settle_refusal, tell_unclear
 from openab.control.retire import is_placeholder, is_pointless, retire_older
@@ -66,6 +69,7 @@ class Outbox:
         signals: Signals,
         on_sent: Callable[[Delivery], None],
         count: Callable[[str, str], None] = lambda _kind, _result: None,
+        names: BotNames | None = None,
     ) -> None:
         """`on_sent` is told of every confirmed row; it must not wait."""
         self._database = database
@@ -79,6 +83,9 @@ class Outbox:
         self._count = count
         self._unrecorded: tuple[Delivery, Answer] | None = None
         self._attempts = AttemptMaker(channel, where.ref.conversation_id, settings.call)
+        self._handoffs = HandoffSender(
+            database, channel, settings, where, ownership, names or BotNames()
+        )
 
     async def recover(self) -> None:
         """A former owner's calls may have been carried out: from now on they are in doubt."""
@@ -98,20 +105,28 @@ class Outbox:
             await self._record_unrecorded()
             return Step(did=True)
         async with self._database.read() as tx:
-            delivery = await deliveries.head(tx, self._where.id)
+            first = await deliveries.head(tx, self._where.id)
+            handoff, later = await self._handoffs.next(tx)
             now = await tx.now()
+        delivery = _whose_turn(first, handoff, now)
         if delivery is None:
-            return Step(did=False)
-        if delivery.not_before and delivery.not_before > now:
-            return Step(did=False, due_at=delivery.not_before)
+            waits = [first.not_before] if first else []
+            due = [at for at in (*waits, later) if at]
+            return Step(did=False, due_at=min(due, default=None))
         if delivery.state is DeliveryState.SENDING:
             # Its commit was in doubt when the call should have begun, or when it had ended.
             await self.recover()
         elif self._must_look(delivery, now):
             await self._look(delivery)
-        elif not await self._is_said_by_another(delivery):
+        elif await self._may_send(delivery):
             await self._send(delivery)
         return Step(did=True)
+
+    async def _may_send(self, delivery: Delivery) -> bool:
+        """Whether there is anything to send, after what has to be seen to first."""
+        if delivery.purpose is Purpose.HANDOFF:
+            return await self._handoffs.prepare(delivery)
+        return not await self._is_said_by_another(delivery)
 
     def _must_look(self, delivery: Delivery, now: datetime) -> bool:
         """Past the nonce's window, or refused after doubt, only evidence can tell."""
@@ -119,6 +134,8 @@ class Outbox:
             return False
         if delivery.is_look_only or delivery.kind is not DeliveryKind.CREATE:
             return delivery.is_look_only
+        if is_over(delivery, now):
+            return True
         first = delivery.first_try_at or delivery.created_at
         return now - first > self._settings.nonce_window
 
@@ -189,6 +206,8 @@ class Outbox:
             if fresh.kind is DeliveryKind.CREATE and fresh.platform_id:
                 await self._confirm_echoed(tx, fresh)
                 return None
+            if fresh.purpose is Purpose.HANDOFF and not await self._handoffs.may_begin(tx, fresh):
+                return None
             target = await self._target(tx, fresh)
             now = await tx.now()
             begun = await deliveries.record(
@@ -256,6 +275,8 @@ class Outbox:
             await conversations.note_message(tx, here, sent.platform_id, other_bot=False)
         if is_placeholder(sent):
             await retire_older(tx, sent)
+        if sent.purpose is Purpose.HANDOFF:
+            await concluded(tx, self._settings, self._where, sent)
         await settle_turn(tx, self._settings, sent.turn)
         tx.after_commit(lambda: self._on_sent(sent))
 
@@ -327,10 +348,14 @@ class Outbox:
             await self._give_up(tx, delivery, DeadReason.UNCLEAR)
         elif await is_pointless(tx, delivery):
             await self._give_up(tx, delivery, DeadReason.SUPERSEDED)
+        elif delivery.purpose is Purpose.HANDOFF and await self._handoffs.look_over(tx, delivery):
+            return
         else:
             # As if it had never been tried: a new window of its nonce begins.
             doubts = {"had_doubt": False, "is_look_only": False}
-            values = {"first_try_at": None, "not_before": None, **doubts}
+            # But a hand-off that was tried is never written anew.
+            first = await tx.now() if delivery.purpose is Purpose.HANDOFF else None
+            values = {"first_try_at": first, "not_before": None, **doubts}
             await deliveries.record(tx, delivery, Postponed(), **values)
 
     async def _give_up(self, tx: Transaction, delivery: Delivery, reason: DeadReason) -> None:
@@ -339,7 +364,17 @@ class Outbox:
             await tell_unclear(tx, self._settings, self._where, dead)
         elif dead.purpose is Purpose.THREAD:
             await thread_refused(tx, self._settings, self._where, notices.thread_unclear())
+        elif dead.purpose is Purpose.HANDOFF:
+            await concluded(tx, self._settings, self._where, dead)
         await settle_turn(tx, self._settings, dead.turn)
+
+
+def _whose_turn(first: Delivery | None, handoff: Delivery | None, now: datetime) -> Delivery | None:
+    """Hand-offs keep their place among what can be sent, but wait for nothing that cannot."""
+    is_due = first is not None and (first.not_before is None or first.not_before <= now)
+    if handoff is None:
+        return first if is_due else None
+    return first if first is not None and is_due and first.seq < handoff.seq else handoff
 
 
 def _id_of(delivery: Delivery, message: PlatformId | None) -> dict[str, object]:

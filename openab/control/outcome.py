@@ -8,6 +8,7 @@ from functools import partial
 
 from openab.control.cuts import Cut, cut, is_blank
 from openab.control.finals import Ending, Final, plan, rooms
+from openab.control.handoff_owing import owe_intent
 from openab.control.retire import owe_delete, placeholders_of, questions_of
 from openab.control.settings import Settings
 from openab.domain.agent_events import AgentFailure, EndKind, FailureKind, PromptEnded
@@ -21,6 +22,7 @@ from openab.storage.deliveries import Delivery, Owed
 from openab.storage.engine import Transaction
 from openab.storage.turns import Turn
 from openab.text import notices
+from openab.text.output import Intent
 from openab.text.tools import ToolCall, final_text
 
 #: Cutting a longer text takes longer than the loop may stand still.
@@ -49,6 +51,8 @@ class Run:
     interruption: str = field(default_factory=notices.interrupted_by_restart)
     #: Its final's text cut into messages beforehand; see `prepared`.
     cut: Cut | None = None
+    #: What the complete output asks for; counts only for a run that was completed.
+    intent: Intent = field(default_factory=Intent)
 
 
 def redacted(end: PromptEnded, redact: Callable[[str], str]) -> PromptEnded:
@@ -115,6 +119,9 @@ async def finish(
         answered_at=now,
     )
     await turns.log(tx, turn.id, "answer_owed", {"parts": len(final.parts)})
+    if outcome is Outcome.COMPLETED:
+        # Behind the answer's own messages.
+        await owe_intent(tx, settings, where, turn, run.intent)
     await streams.forget_text(tx, turn.id)
 
 
@@ -189,6 +196,7 @@ async def _ending(
         and (newest is None or snowflake(newest) <= snowflake(shown))
         and not await _is_more_owed(tx, turn),
         is_doubtful=run.end is None or run.shown.edit_unknown or run.shown.placeholder_lost,
+        reply_to=run.intent.reply_to if outcome_of(run) is Outcome.COMPLETED else None,
     )
 
 

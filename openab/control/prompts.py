@@ -10,12 +10,12 @@ _LONGEST_TRANSCRIPT = 60_000
 
 
 def content(
-    batch: Sequence[Arrival], preamble: str = "", continuation: str = ""
+    batch: Sequence[Arrival], preamble: str = "", continuation: str = "", announcement: str = ""
 ) -> list[ContentBlock]:
-    """The prompt: per arrival its sender record, its attachments, its text; before all of it a
-    preamble, and what an agent is told that was interrupted.
+    """The prompt: per arrival its sender record, its attachments, its text; before all of it what
+    an agent is told of other bots, a preamble, and what one is told that was interrupted.
     """
-    blocks = [TextBlock(text) for text in (preamble, continuation) if text]
+    blocks = [TextBlock(text) for text in (announcement, preamble, continuation) if text]
     for arrival in batch:
         blocks.append(TextBlock(sender_block(arrival.record)))
         blocks += [TextBlock(_attachment(item)) for item in arrival.attachments]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import structlog
 
 from openab.control.attempt import Answer
+from openab.control.handoff_settling import concluded
 from openab.control.parent import owe_in, parent_of, thread_refused
 from openab.control.retire import owe_delete
 from openab.control.settings import Settings
@@ -67,7 +68,9 @@ async def _adopt(tx: Transaction, refused: Refused) -> None:
 async def _known_but_deleted(tx: Transaction, refused: Refused) -> None:
     """10008 on a create: the nonce is known, its message was deleted. A placeholder is made anew."""
     delivery = refused.delivery
-    await deliveries.record(tx, delivery, Confirmed(), is_gone=True)
+    gone = await deliveries.record(tx, delivery, Confirmed(), is_gone=True)
+    if gone.purpose is Purpose.HANDOFF:
+        await concluded(tx, refused.settings, refused.where, gone)
     if delivery.purpose is Purpose.PLACEHOLDER and await _is_running(tx, delivery):
         await deliveries.owe(tx, superseding(delivery))
 
@@ -141,6 +144,8 @@ async def _dead(tx: Transaction, refused: Refused) -> None:
         await thread_refused(tx, refused.settings, refused.where, answer.reason)
     elif dead.purpose is Purpose.FINAL:
         await tell_loss(tx, refused.settings, refused.where, dead, answer.reason)
+    elif dead.purpose is Purpose.HANDOFF:
+        await concluded(tx, refused.settings, refused.where, dead, answer.reason)
 
 
 async def tell_loss(

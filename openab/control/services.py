@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from openab.control.bot_names import BotNames
 from openab.control.leases import Leases
 from openab.control.pool import AgentPool
 from openab.control.settings import Settings
@@ -60,6 +61,7 @@ class Services:
     workspaces: Workspaces
     signals: Signals = field(default_factory=Signals)
     counters: Counters = Counters()
+    bot_names: BotNames = field(default_factory=BotNames)
     #: Take the account's next request slot, asked at this monotonic moment; returns when it is.
     reserve: Callable[[float], float] = lambda now: now
     #: Whether this owner is certainly dead by its proof; if so, what it left running on this machine

@@ -76,6 +76,15 @@ class WorkspaceSettings:
     per_thread: str = "off"
 
 
+def _no_name(_bot: str) -> str:
+    """Nobody is known."""
+    return ""
+
+
+def _uncounted(_direction: str, _word: str) -> None:
+    """Nobody counts."""
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Everything that the control plane is told once; callables are read at each use (reload)."""
@@ -101,6 +110,12 @@ class Settings:
     workspace: WorkspaceSettings = field(default_factory=WorkspaceSettings)
     recovery: RecoverySettings = RecoverySettings()
     reactions: ReactionSettings = field(default_factory=ReactionSettings)
+    #: What a bot is called; empty where nobody knows it.
+    bot_name: Callable[[str], str] = _no_name
+    #: (in | out, accepted | sent | reason word) of a hand-off that is decided.
+    count_handoff: Callable[[str, str], None] = _uncounted
+    #: A session's first prompt tells the agent how and to whom it can hand work.
+    announces_handoffs: bool = True
     #: Takes known secrets out of what an agent wrote to stderr or said as an error.
     redact: Callable[[str], str] = str
     lease: timedelta = timedelta(seconds=15)

@@ -105,6 +105,13 @@ class StreamRecord:
         self.position = numbered.position
         self._is_dirty = True
 
+    def take_apart(self, numbered: Numbered) -> None:
+        """An event of a later step: it is no part of the answer."""
+        if isinstance(numbered.event, UsageChanged):
+            self.usage = numbered.event
+        self.position = numbered.position
+        self._is_dirty = True
+
     def _add(self, text: str, *, is_new: bool) -> None:
         if self._segments and not is_new:
             last = self._segments[-1]

@@ -12,6 +12,7 @@ from openab.control.left_behind import LeftBehind, left_behind
 from openab.control.outcome import Run, finish, prepared, redacted, trouble
 from openab.control.persist import persist
 from openab.control.services import Services
+from openab.control.shortening import Shortening
 from openab.control.stream_log import StreamRecord
 from openab.control.turn_placeholder import TurnPlaceholder
 from openab.domain.agent_events import EndKind, PromptEnded, UsageChanged
@@ -27,6 +28,7 @@ from openab.storage.engine import Transaction
 from openab.storage.sessions import Session
 from openab.storage.turns import Turn
 from openab.text.continuation import over_attempts
+from openab.text.output import Intent, body_of, intent_of
 
 log = structlog.get_logger()
 #: The words of the turn's own log.
@@ -63,6 +65,7 @@ class TurnRunner:
         #: What earlier attempts left, and how that is told; read when the turn is claimed.
         self._earlier = LeftBehind()
         self._said = ""
+        self._intent = Intent()
         self._elapsed = 0.0
         self._on_lost = on_lost
         self._wake = wake
@@ -137,13 +140,16 @@ class TurnRunner:
             self._ownership,
             self._turn,
             session,
-            self._where.ref,
+            self._where,
             self._cancelled,
             self._earlier,
         )
         self._agent = agent
         try:
             prompt_end = await agent.work(record, feed)
+            if prompt_end.kind is EndKind.COMPLETED:
+                prompt_end = await self._intend(agent, record, feed, prompt_end)
+            feed.event(prompt_end)
         except BaseException:
             await self._abandon(agent, record, feed)
             raise
@@ -153,6 +159,16 @@ class TurnRunner:
             await agent.close()
             raise
         return prompt_end
+
+    async def _intend(
+        self, agent: AgentRun, record: StreamRecord, feed: TurnFeed, completed: PromptEnded
+    ) -> PromptEnded:
+        """Read what the complete output asks for; a hand-off that is too large is asked for once more."""
+        earlier = self._earlier.parts(self._turn.attempt - 1)
+        intent = intent_of([*earlier, record.answer.text])
+        question = Shortening(self._services, self._ownership, self._where, self._turn)
+        self._intent, ended = await question.of(intent, completed, agent, record, feed)
+        return ended
 
     async def _claim(self) -> Session | None:
         """Close the batch, raise the session's epoch and owe the placeholder; then only, prompt.
@@ -182,7 +198,7 @@ class TurnRunner:
         self._earlier = await left_behind(tx, turn)
         self._elapsed = (await tx.now() - (turn.started_at or turn.created_at)).total_seconds()
         if turn.attempt > 1:
-            self._said = over_attempts([*self._earlier.parts(turn.attempt - 1), ""])
+            self._said = over_attempts([*map(body_of, self._earlier.parts(turn.attempt - 1)), ""])
 
     async def _record_claim(self, tx: Transaction, turn: Turn) -> None:
         incarnation = self._services.agents.incarnation
@@ -247,6 +263,7 @@ class TurnRunner:
             shown=shown,
             preface=agent.preface,
             earlier=await with_tables(self._said, replies) if self._said else "",
+            intent=self._intent,
         )
         # With what is known of a cancellation now.
         turn = await persist("outcome", self._as_it_is)

@@ -45,6 +45,8 @@ class Purpose(StrEnum):
     RETIRE = "retire"
     #: Says that bots have spoken often enough; not sent if another bot has said it.
     CAP_WARNING = "cap_warning"
+    #: The message by which another bot is given work.
+    HANDOFF = "handoff"
 
 
 class DeadReason(StrEnum):
@@ -59,6 +61,8 @@ class DeadReason(StrEnum):
     UNCLEAR = "unclear"
     #: What it was for has ended otherwise.
     SUPERSEDED = "superseded"
+    #: A hand-off that is not sent; its detail is the reason word.
+    NOT_SENT = "not_sent"
 
 
 @dataclass(frozen=True, slots=True)

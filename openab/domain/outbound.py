@@ -67,6 +67,10 @@ class MessageBody:
     #: SUPPRESS_NOTIFICATIONS: it makes no sound (create only).
     silent: bool = False
     buttons: tuple[Button, ...] = ()
+    #: A reply pings the author of the message replied to; they are not always the one in `mention`.
+    pings_author: bool = True
+    #: SUPPRESS_EMBEDS: no link in it is shown as a card.
+    is_bare: bool = False
 
     @property
     def digest(self) -> str:
@@ -87,10 +91,19 @@ def presentation_body(text: str, buttons: tuple[Button, ...] = ()) -> MessageBod
 
 
 def answer_body(
-    text: str, *, mention: PlatformId | None = None, reply_to: PlatformId | None = None
+    text: str,
+    *,
+    mention: PlatformId | None = None,
+    reply_to: PlatformId | None = None,
+    pings_author: bool = True,
 ) -> MessageBody:
     """A part of a final answer; `text` is neutralised already, so that only `mention` can ping."""
-    return MessageBody(content=text, mention=mention, reply_to=reply_to)
+    return MessageBody(content=text, mention=mention, reply_to=reply_to, pings_author=pings_author)
+
+
+def handoff_body(envelope: str, target: PlatformId) -> MessageBody:
+    """A hand-off as it is written: inert by its own escaping, so that only its target can be pinged."""
+    return MessageBody(content=envelope, mention=target, is_bare=True)
 
 
 def is_presentation(content: str, *, silent: bool) -> bool:

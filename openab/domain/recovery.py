@@ -36,6 +36,8 @@ class Reason(StrEnum):
     """Why, in one word."""
 
     CANCELLED = "cancelled"
+    #: The request was answered; only a shorter hand-off was still asked for.
+    REQUEST_DONE = "request_done"
     NEVER_WRITTEN = "never_written"
     #: Somebody said that it goes on.
     TOLD_TO = "told_to"
@@ -80,6 +82,8 @@ class LostTurn:
     max_attempts: int
     calls: Sequence[SeenCall] = ()
     is_cancelled: bool = False
+    #: The agent had come to the end of the request itself.
+    is_request_done: bool = False
     #: The agent's host knows that no byte of the prompt reached the agent.
     is_unwritten: bool = False
     #: What people were asked about this attempt; None: nothing.
@@ -101,6 +105,8 @@ def decide(lost: LostTurn) -> Decision:
     """
     if lost.is_cancelled:
         return Decision(Verdict.END, Reason.CANCELLED)
+    if lost.is_request_done:
+        return Decision(Verdict.END, Reason.REQUEST_DONE)
     if lost.is_unwritten:
         return Decision(Verdict.UNCHANGED, Reason.NEVER_WRITTEN)
     if lost.policy is RecoveryPolicy.FAIL and lost.question is None:

@@ -106,6 +106,14 @@ class Channel(Protocol):
         """Take a thread out of the archive."""
         ...
 
+    async def add_thread_member(self, thread: PlatformId, user: PlatformId, seconds: float) -> None:
+        """Make somebody a member of a thread. Doing it twice is harmless."""
+        ...
+
+    async def user_name(self, user: PlatformId, seconds: float) -> str:
+        """What a user is called; empty if there is nobody of that id."""
+        ...
+
     async def add_reaction(self, ref: MessageRef, emoji: str, seconds: float) -> None:
         """React to a message. Doing it twice is harmless."""
         ...

@@ -22,6 +22,8 @@ class Phase(StrEnum):
     STARTING = "starting"
     WORKING = "working"
     WAITING_PERMISSION = "waiting_permission"
+    #: The answer is there; the agent is asked for a shorter hand-off.
+    SHORTENING = "shortening"
     CANCELLING = "cancelling"
     RECOVERING = "recovering"
     WAITING_DISCORD = "waiting_discord"

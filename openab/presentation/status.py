@@ -57,6 +57,8 @@ def _activity(view: TurnView, moment: Moment) -> tuple[str, str, str]:
             return "🛑", f"cancelling for {detail}" if detail else "cancelling", "stopping"
         case Phase.RECOVERING:
             return "🔄", detail or "recovering", ""
+        case Phase.SHORTENING:
+            return "✂️", "answered; shortening its hand-off", "working"
         case Phase.WAITING_DISCORD:
             return "⏳", f"waiting for Discord {detail}".strip(), ""
         case Phase.UNREACHABLE:

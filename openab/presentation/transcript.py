@@ -16,6 +16,7 @@ from openab.domain.agent_events import (
 )
 from openab.text.answer import AnswerFold
 from openab.text.fences import Fence, open_at_end
+from openab.text.output import HeadFilter
 from openab.text.tools import ToolCall, ToolFold
 
 #: More raw text than a message can show, whatever is dropped from it.
@@ -45,6 +46,8 @@ class TurnView:
     """A turn as far as its events tell; `apply` is the only thing that changes it."""
 
     answer: AnswerFold = field(default_factory=AnswerFold)
+    #: Keeps directives out of the tail.
+    head: HeadFilter = field(default_factory=HeadFilter)
     tail: AnswerTail = field(default_factory=AnswerTail)
     tools: ToolFold = field(default_factory=ToolFold)
     is_thinking: bool = False
@@ -58,7 +61,7 @@ class TurnView:
 
     def apply(self, event: AgentEvent) -> None:
         """Take one event in. Kinds that show nothing change nothing."""
-        self.tail.append(self.answer.add(event))
+        self._append(self.answer.add(event), event)
         self.tools.add(event)
         self._note_activity(event)
         match event:
@@ -75,6 +78,11 @@ class TurnView:
             case PromptEnded():
                 self.ended = event
                 self.permissions.clear()
+
+    def _append(self, appended: str, event: AgentEvent) -> None:
+        if isinstance(event, TextDelta) and appended:
+            separator = appended[: len(appended) - len(event.text)]
+            self.tail.append(self.head.take(separator, event.text))
 
     def _note_activity(self, event: AgentEvent) -> None:
         if isinstance(event, TextDelta | Thought) and event.text:

@@ -136,10 +136,23 @@ async def get(tx: Transaction, delivery: DeliveryId | str) -> Delivery | None:
 
 
 async def head(tx: Transaction, conversation: ConversationId) -> Delivery | None:
-    """The first open row here: nothing behind it is sent before it is settled."""
-    result = await tx.execute(_open_here(conversation).limit(1))
-    row = result.one_or_none()
+    """The first open row here but for hand-offs: nothing behind it is sent before it is settled."""
+    query = _open_here(conversation).where(deliveries.c.purpose != Purpose.HANDOFF.value)
+    row = (await tx.execute(query.limit(1))).one_or_none()
     return _delivery(row) if row else None
+
+
+async def open_handoffs(tx: Transaction, conversation: ConversationId) -> list[Delivery]:
+    """The hand-offs that are owed here, in order: they hold nothing up, and wait for little."""
+    query = _open_here(conversation).where(deliveries.c.purpose == Purpose.HANDOFF.value)
+    return [_delivery(row) for row in await tx.execute(query)]
+
+
+async def answering(tx: Transaction, conversation: ConversationId) -> frozenset[TurnId]:
+    """The turns here whose answers are still on their way."""
+    query = _open_here(conversation).where(deliveries.c.purpose == Purpose.FINAL.value)
+    rows = await tx.execute(query.with_only_columns(deliveries.c.turn_id))
+    return frozenset(TurnId(turn) for turn in rows.scalars() if turn)
 
 
 async def record(
@@ -281,6 +294,8 @@ def _written(body: MessageBody) -> str:
         "reply_to": body.reply_to,
         "silent": body.silent,
         "buttons": [[b.custom_id, b.label, b.style] for b in body.buttons],
+        "pings_author": body.pings_author,
+        "is_bare": body.is_bare,
     }
     return json.dumps(document, ensure_ascii=True, separators=(",", ":"))
 
@@ -293,6 +308,8 @@ def _read(text: str) -> MessageBody:
         reply_to=document["reply_to"],
         silent=document["silent"],
         buttons=tuple(Button(*item) for item in document["buttons"]),
+        pings_author=document["pings_author"],
+        is_bare=document["is_bare"],
     )
 
 

@@ -158,6 +158,8 @@ sessions = sa.Table(
     sa.Column("is_placed", sa.Boolean, nullable=False, server_default=sa.false()),
     #: The agent forgot everything and has not been given the transcript yet.
     sa.Column("context_owed", sa.Boolean, nullable=False, server_default=sa.false()),
+    #: The agent has been told how to hand work to other bots.
+    sa.Column("is_announced", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Index(None, "account", "last_activity_at"),
     sa.Index(
         "ix_sessions_ending",

@@ -54,6 +54,8 @@ class Session:
     is_placed: bool
     #: Its agent forgot everything and has not been given the transcript yet.
     context_owed: bool = False
+    #: Its agent has been told how to hand work to other bots.
+    is_announced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,14 +128,21 @@ async def locked(tx: Transaction, key: SessionKey) -> Session | None:
 
 
 async def remember_agent(
-    tx: Transaction, session: Session, acp_session_id: AcpSessionId, *, context_lost: bool = False
+    tx: Transaction,
+    session: Session,
+    acp_session_id: AcpSessionId,
+    *,
+    context_lost: bool = False,
+    is_new: bool = False,
 ) -> Session | None:
     """Keep the id under which the agent finds its memory again; returns the session as it is now.
 
-    With `context_lost` the transcript is owed to the agent from now on (see `context_given`).
-    None: it was reset meanwhile, and nothing is kept.
+    With `context_lost` the transcript is owed to the agent from now on (see `context_given`);
+    `is_new`: it remembers nothing that it was ever told. None: it was reset meanwhile, and nothing
+    is kept.
     """
     owed = {"context_owed": True} if context_lost else {}
+    owed |= {"is_announced": False} if is_new else {}
     result = await tx.execute(
         sa.update(sessions)
         .where(sessions.c.session_key == session.key, sessions.c.generation == session.generation)
@@ -150,6 +159,15 @@ async def context_given(tx: Transaction, session: Session) -> None:
         sa.update(sessions)
         .where(sessions.c.session_key == session.key, sessions.c.generation == session.generation)
         .values(context_owed=False)
+    )
+
+
+async def announced(tx: Transaction, session: Session) -> None:
+    """The agent has been told how to hand work to other bots."""
+    await tx.execute(
+        sa.update(sessions)
+        .where(sessions.c.session_key == session.key, sessions.c.generation == session.generation)
+        .values(is_announced=True)
     )
 
 
@@ -219,6 +237,7 @@ async def reset(tx: Transaction, session: Session) -> None:
         ending_incarnation=session.incarnation,
         is_placed=False,
         context_owed=False,
+        is_announced=False,
     )
 
 
@@ -280,6 +299,7 @@ def _session(row: Any) -> Session:
         workspace_alias=row.workspace_alias,
         is_placed=row.is_placed,
         context_owed=row.context_owed,
+        is_announced=row.is_announced,
     )
 
 

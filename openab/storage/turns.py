@@ -248,6 +248,21 @@ async def go_on(tx: Transaction, turn: Turn, by: str) -> bool:
     return bool(result.rowcount == 1)
 
 
+async def begin_step(tx: Transaction, turn: Turn, step: int) -> bool:
+    """The running attempt's next prompt is going to be given; False: the turn has ended, or is to end."""
+    result = await tx.execute(
+        sa.update(turns)
+        .where(
+            turns.c.id == turn.id,
+            turns.c.state == TurnState.RUNNING,
+            turns.c.attempt == turn.attempt,
+            turns.c.cancel_requested_at.is_(None),
+        )
+        .values(step=step)
+    )
+    return bool(result.rowcount == 1)
+
+
 async def note_orderly_stop(tx: Transaction, turn: Turn) -> None:
     """The running attempt was stopped in order, so it does not count; twice changes nothing more."""
     await tx.execute(

@@ -12,6 +12,10 @@ from dataclasses import dataclass, field
 _LINE = re.compile(
     r"[ \t]*\[\[[ \t]*([A-Za-z0-9_-]+)[ \t]*:((?:[^\]\r\n]|\](?!\]))*)\]\][ \t]*(\r?(?:\n|\Z))?"
 )
+#: What may become such a line, or its end.
+_UNFINISHED = re.compile(
+    r"[ \t]*(?:\[(?:\[[ \t]*(?:[A-Za-z0-9_-]+[ \t]*(?::(?:[^\]\r\n]|\](?!\]))*)?)?)?)?"
+)
 _BOT_ID = re.compile(r"[0-9]{1,20}")
 _MESSAGE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _ALIAS = re.compile(r"@\S{1,64}")
@@ -45,6 +49,14 @@ def output_header(text: str) -> Header:
     """The head of an agent's *complete* output: `handoff`, `reply_to`; lines with other keys are stripped."""
     lines, end = _read(text, _is_anybodys)
     return _header(lines, text[end:], _OF_OUTPUT)
+
+
+def is_head_open(text: str) -> bool:
+    """Whether the head of an output that begins so may still grow, so that nothing of it is shown yet."""
+    end, has_ended = 0, False
+    for found in _matches(text):
+        end, has_ended = found.end(), found[3] is None
+    return not has_ended and _UNFINISHED.fullmatch(text, end) is not None
 
 
 def message_header(text: str) -> Header:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from openab.text.answer import AnswerFold
 from openab.text.neutralize import wire_text
+from openab.text.output import body_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +36,10 @@ def delivered(answer: str, last_message: str, narration: Narration) -> str:
 
 
 def delivered_of(fold: AnswerFold, narration: Narration) -> str:
-    """The same for a fold."""
-    return delivered(fold.text, fold.last_message, narration)
+    """The same for a fold, without the head of its output."""
+    body = body_of(fold.text)
+    head = len(fold.text) - len(body)
+    return delivered(body, fold.text[max(fold.after_tool, head) :], narration)
 
 
 def _has_words(text: str) -> bool:

@@ -29,6 +29,7 @@ from openab.storage import (
     accounts,
     conversations,
     deliveries,
+    handoffs,
     inbox,
     reactions,
     schema,
@@ -43,7 +44,16 @@ from openab.storage.sessions import Chosen
 from openab.storage.streams import Progress, Segment
 from openab.storage.transitions import StateChanged
 from openab.storage.types import JsonDocument, RawText
-from tests.builders import ACCOUNT, CHANNEL, HOME, Offset, a_conversation, a_delivery, a_turn
+from tests.builders import (
+    ACCOUNT,
+    CHANNEL,
+    HOME,
+    Offset,
+    a_conversation,
+    a_delivery,
+    a_turn,
+    an_incoming,
+)
 
 #: NUL, halves of surrogate pairs, astral, line ends, a live mention.
 NASTY = "a\0b\ud800c\udc00d \U0001f600\r\n<@900>"
@@ -360,6 +370,7 @@ class TestText:
             await reactions.wish(tx, turn, "x", await tx.now())
             await a_delivery(tx, where)
             await accounts.ensure(tx, CHANNEL, ACCOUNT, "x")
+            await handoffs.accept(tx, an_incoming(), turn)
         tried = 0
         for table in schema.metadata.sorted_tables:
             for column in table.columns:
@@ -381,6 +392,8 @@ class TestText:
             reply_to=PlatformId("9"),
             silent=True,
             buttons=(Button("openab:stop:1", NASTY, "danger"),),
+            pings_author=False,
+            is_bare=True,
         )
         async with database.transaction() as tx:
             where = await a_conversation(tx)

@@ -66,6 +66,9 @@ class RecordingChannel:
         #: Every call that was made, failed ones included.
         self.calls: list[Call] = []
         self.titles: dict[PlatformId, str] = {}
+        #: What users are called, and who was added to which threads.
+        self.names: dict[str, str] = {}
+        self.members: dict[PlatformId, set[PlatformId]] = {}
         self._messages: dict[PlatformId, Posted] = {}
         self._nonces: dict[str, PlatformId] = {}
         self._threads: dict[PlatformId, _Thread] = {}
@@ -165,6 +168,15 @@ class RecordingChannel:
         call = Call("unarchive", conversation_id)
         await self._call(call, seconds, lambda: self._unarchive(conversation_id))
 
+    async def add_thread_member(self, thread: PlatformId, user: PlatformId, seconds: float) -> None:
+        call = Call("add_thread_member", thread, word=user)
+        await self._call(call, seconds, lambda: self._join(thread, user))
+
+    async def user_name(self, user: PlatformId, seconds: float) -> str:
+        call = Call("user_name", user)
+        await self._call(call, seconds, lambda: None)
+        return self.names.get(user, "")
+
     async def add_reaction(self, ref: MessageRef, emoji: str, seconds: float) -> None:
         call = Call("add_reaction", ref.conversation_id, ref.message_id, word=emoji)
         await self._call(call, seconds, lambda: self._standing(ref).reactions.add(emoji))
@@ -257,6 +269,11 @@ class RecordingChannel:
             raise ChannelRejected(Refusal.THREAD_EXISTS, "it has a thread", 160004)
         self._threads[trigger.message_id] = _Thread()
         self.titles[trigger.message_id] = title
+
+    def _join(self, thread: PlatformId, user: PlatformId) -> None:
+        self._existing(thread)
+        self._open_to_changes(thread)
+        self.members.setdefault(thread, set()).add(user)
 
     def _unarchive(self, conversation_id: PlatformId) -> None:
         self._existing(conversation_id)

@@ -5,6 +5,7 @@ from typing import Any
 
 from openab.domain.outbound import Button, CommandAnswer, Menu, MessageBody
 
+SUPPRESS_EMBEDS = 1 << 2
 EPHEMERAL = 1 << 6
 SUPPRESS_NOTIFICATIONS = 1 << 12
 #: Discord answers 400 to a longer one.
@@ -28,7 +29,11 @@ def payload(
     }
     if edit:
         return made
-    made["flags"] = (SUPPRESS_NOTIFICATIONS if body.silent else 0) | (EPHEMERAL if ephemeral else 0)
+    made["flags"] = (
+        (SUPPRESS_NOTIFICATIONS if body.silent else 0)
+        | (SUPPRESS_EMBEDS if body.is_bare else 0)
+        | (EPHEMERAL if ephemeral else 0)
+    )
     if body.reply_to is not None:
         # No channel_id: a reference that names one is refused when it is not the message's own.
         made["message_reference"] = {"message_id": body.reply_to, "fail_if_not_exists": False}
@@ -56,7 +61,8 @@ def clean(text: str) -> str:
 
 def _allowed_mentions(body: MessageBody) -> dict[str, Any]:
     # Discord pings a reply's author by `replied_user` alone, whatever stands in `users`.
-    pings_author = body.reply_to is not None and body.mention is not None
+    is_named_reply = body.reply_to is not None and body.mention is not None
+    pings_author = is_named_reply and body.pings_author
     users = [body.mention] if body.mention is not None else []
     return {"parse": [], "users": users, "replied_user": pings_author}
 

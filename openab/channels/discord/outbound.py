@@ -17,6 +17,9 @@ from openab.ports.channel import ChannelRejected, ChannelUnreachable, Refusal, S
 _MESSAGES = "/channels/{channel_id}/messages"
 _MESSAGE = _MESSAGES + "/{message_id}"
 _REACTION = _MESSAGE + "/reactions/{emoji}/@me"
+_MEMBER = "/channels/{channel_id}/thread-members/{user_id}"
+_USER = "/users/{user_id}"
+_UNKNOWN_USER = 10013
 _UNKNOWN_REACTION = 10014
 
 
@@ -58,6 +61,22 @@ class DiscordChannel:
     async def unarchive(self, conversation_id: PlatformId, seconds: float) -> None:
         """As the port says."""
         await threads.unarchive(self._rest, conversation_id, seconds, self._permit)
+
+    async def add_thread_member(self, thread: PlatformId, user: PlatformId, seconds: float) -> None:
+        """As the port says."""
+        await self._write(Route("PUT", _MEMBER, channel_id=thread, user_id=user), seconds)
+
+    async def user_name(self, user: PlatformId, seconds: float) -> str:
+        """As the port says."""
+        try:
+            found = await self._rest.call(Route("GET", _USER, user_id=user), seconds=seconds)
+        except ChannelRejected as error:
+            if error.code == _UNKNOWN_USER:
+                return ""
+            raise
+        if not isinstance(found, Mapping):
+            raise ChannelUnreachable("Discord's user cannot be read")
+        return str(found.get("global_name") or found.get("username") or "")
 
     async def add_reaction(self, ref: MessageRef, emoji: str, seconds: float) -> None:
         """As the port says."""

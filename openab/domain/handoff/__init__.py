@@ -16,6 +16,7 @@ from openab.domain.handoff.lifecycle import (
     Posted,
 )
 from openab.domain.handoff.reasons import MEANINGS, REMEDIES, NotSent, Refusal
+from openab.domain.handoff.sent import event_in, sent_in
 from openab.domain.handoff.wire import NotSendable, TooLarge, refusal_to_send, room, written
 
 __all__ = [
@@ -39,9 +40,11 @@ __all__ = [
     "candidate",
     "draft",
     "event_id_of",
+    "event_in",
     "judged",
     "refusal_to_send",
     "reissued",
     "room",
+    "sent_in",
     "written",
 ]

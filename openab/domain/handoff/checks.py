@@ -45,7 +45,7 @@ def judged(candidate: Candidate, author: PlatformId, receiver: Receiver) -> Enve
     for holds, refusal in _CHECKS:
         if not holds(case):
             return refusal
-    return _envelope(case.document, candidate.event_id or "")
+    return envelope_in(case.document, candidate.event_id or "")
 
 
 def _has_expiry(case: _Case) -> bool:
@@ -115,7 +115,8 @@ _CHECKS: tuple[tuple[Callable[[_Case], bool], Refusal], ...] = (
 )
 
 
-def _envelope(document: Mapping[str, Any], event_id: str) -> Envelope:
+def envelope_in(document: Mapping[str, Any], event_id: str) -> Envelope:
+    """The envelope that a checked document is, or one of our own."""
     return Envelope(
         source=PlatformId(document["source_bot_id"]),
         target=PlatformId(document["target_bot_id"]),

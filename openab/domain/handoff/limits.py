@@ -5,6 +5,12 @@ from datetime import datetime, timedelta
 
 #: How long an envelope that we write may be used.
 LIFE = timedelta(seconds=300)
+#: With less of it left an envelope that nobody can have seen is written anew before it is sent.
+FRESH = timedelta(seconds=240)
+#: Nobody is given work that was handed over so long ago, even if it was never sent.
+LONGEST_OWED = timedelta(seconds=600)
+#: So long a hand-off waits for the answer's own messages.
+LONGEST_BEHIND = timedelta(seconds=30)
 #: How far ahead an envelope may expire that we accept.
 LONGEST_LIFE = timedelta(seconds=3600)
 #: A whole message, in UTF-16 units.

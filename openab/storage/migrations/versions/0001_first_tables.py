@@ -126,6 +126,7 @@ def upgrade() -> None:
         sa.Column("workspace_alias", sa.LargeBinary(), nullable=True),
         sa.Column("is_placed", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.Column("context_owed", sa.Boolean(), server_default=sa.false(), nullable=False),
+        sa.Column("is_announced", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.ForeignKeyConstraint(
             ["conversation"], ["conversations.id"], name=op.f("fk_sessions_conversation")
         ),
@@ -281,7 +282,7 @@ def upgrade() -> None:
             "kind IN ('create', 'edit', 'delete', 'thread')", name=op.f("ck_deliveries_kind")
         ),
         sa.CheckConstraint(
-            "purpose IN ('thread', 'placeholder', 'final', 'notice', 'retire', 'cap_warning')",
+            "purpose IN ('thread', 'placeholder', 'final', 'notice', 'retire', 'cap_warning', 'handoff')",
             name=op.f("ck_deliveries_purpose"),
         ),
         sa.CheckConstraint(
