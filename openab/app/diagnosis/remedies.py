@@ -17,6 +17,7 @@ FAILURES: dict[FailureKind, str] = {
     FailureKind.TRANSPORT: "ask again; the agent is started anew",
     FailureKind.HARD_TIMEOUT: "ask for less at once, or raise [pool].prompt_hard_timeout_secs",
     FailureKind.WORKSPACE: "correct [workspace] or the folder, or ask for another one; then ask again",
+    FailureKind.LOST: "ask again; it was tried as often as [recovery].max_attempts allows",
     FailureKind.OUTPUT_TOO_LARGE: "ask for less output, for instance a file instead of an answer",
 }
 DEAD: dict[DeadReason, str] = {
