@@ -27,6 +27,7 @@ DEAD: dict[DeadReason, str] = {
     DeadReason.MESSAGE_GONE: "the message was deleted; nothing is left to change",
     DeadReason.LOCKED: "unlock the thread, or ask in another one",
     DeadReason.UNCLEAR: "look into the conversation whether it is there; openab cannot tell",
+    DeadReason.NOT_SENT: "the detail says why; docs/handoff.md explains each word",
     DeadReason.SUPERSEDED: "nothing: what it was for has ended otherwise",
 }
 _NO_BROKER = "no living broker serves this conversation: start it with openab run"
