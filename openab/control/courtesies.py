@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import structlog
 
-from openab.domain.errors import OpenabError
+from openab.domain.errors import OpenabError, Transient, Unknown
 from openab.domain.handoff.receipts import REFUSED as HANDOFF_REFUSED
 from openab.domain.ids import MessageRef
 from openab.ports.channel import Channel
@@ -14,10 +14,12 @@ log = structlog.get_logger()
 REFUSED = "🚫"
 #: More than this many at once is a flood, and nobody is owed the reaction.
 _WAITING = 100
+#: The waits between tries, in seconds, where the network does not say how long; no wait is longer than the last.
+_RETRIES = (0.3, 1.0, 3.0, 10.0)
 
 
 class Courtesies:
-    """Made once, one after the other; one that fails is logged and forgotten."""
+    """One after the other; one that is refused, or fails too often, is logged and forgotten."""
 
     def __init__(self, channel: Channel, call: timedelta, *, is_on: bool = True) -> None:
         """Where reactions are off, a stranger gets none either."""
@@ -46,6 +48,18 @@ class Courtesies:
         while True:
             message, emoji = await self._queue.get()
             try:
-                await self._channel.add_reaction(message, emoji, self._seconds)
+                await self._show(message, emoji)
             except OpenabError as error:
                 log.info("refusal_not_shown", message_id=message.message_id, error=str(error))
+
+    async def _show(self, message: MessageRef, emoji: str) -> None:
+        """Adding it twice is harmless, so a doubt is met as a failure is."""
+        for wait in _RETRIES:
+            try:
+                await self._channel.add_reaction(message, emoji, self._seconds)
+            except (Transient, Unknown) as error:
+                told = getattr(error, "retry_after", None)
+                await asyncio.sleep(min(told or wait, _RETRIES[-1]))
+            else:
+                return
+        await self._channel.add_reaction(message, emoji, self._seconds)

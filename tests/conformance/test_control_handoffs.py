@@ -189,7 +189,8 @@ class TestAnAcceptedOne:
         async with on_stage(database, some_settings(policy=lambda: POLICY)) as stage:
             message = posted(stage, an_envelope("[[say=done]]" + TEXT))
             await stage.settled(message)
-            record, text = stage.agents.prompts[0].content
+            # Before them an agent may be told how to hand on itself.
+            *_, record, text = stage.agents.prompts[0].content
         assert '"sender_id":"901"' in record.text
         assert text.text == "[[say=done]]" + TEXT.replace("<sender_", "&lt;sender_")
 

@@ -10,7 +10,7 @@ from openab.control.settling import _FACES
 from openab.domain.emojis import Emojis
 from openab.domain.ids import MessageRef, PlatformId
 from openab.domain.message import InboundMessage
-from openab.ports.channel import ChannelRejected, Refusal
+from openab.ports.channel import ChannelBusy, ChannelRejected, DeliveryUnknown, Refusal
 from openab.ports.tasks import end, spawn
 from openab.storage.engine import Database
 from tests.builders import HOME, some_settings
@@ -102,3 +102,17 @@ async def test_a_stranger_gets_none_where_reactions_are_off(is_on: bool) -> None
     await end(working)
     assert channel.message(PlatformId(first)).reactions == ({"🚫"} if is_on else set())
     assert channel.message(PlatformId(second)).reactions == set()
+
+
+async def test_what_the_network_has_no_room_for_is_shown_later() -> None:
+    channel = RecordingChannel()
+    channel.fail("add_reaction", ChannelBusy("Discord's rate limit", 0.01))
+    channel.fail("add_reaction", DeliveryUnknown("no answer"))
+    courtesies = Courtesies(channel, timedelta(seconds=1), is_on=False)
+    told = [channel.say(HOME, "go") for _ in range(2)]
+    working = spawn("courtesies", courtesies.run())
+    for message in told:
+        courtesies.refuse_handoff(message)
+    await channel.until(lambda _: channel.message(told[-1].message_id).reactions == {"⛔"})
+    await end(working)
+    assert channel.message(told[0].message_id).reactions == {"⛔"}
