@@ -87,7 +87,7 @@ async def test_the_demo_proves_every_claim_and_leaves_nothing_behind(tmp_path: P
     ("broken", "claim"),
     [
         ("nonce", "The part whose connection was dropped stands exactly once"),
-        ("neutralising", "No live mention is ever shown, but for Ann's"),
+        ("neutralising", "No live mention is ever shown, but for Ann's and the hand-off's"),
         ("recovery", "The live message of the killed broker goes on, and is gone at the end"),
     ],
 )

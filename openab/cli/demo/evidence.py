@@ -1,5 +1,6 @@
 """What the proofs are computed from: the loopback's journal and world, sightings, agents' logs."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -13,6 +14,14 @@ from openab.simulator.discord import Message
 
 class Missing(Exception):
     """The play did not get far enough for this to be judged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Whether a claim holds, and what was found."""
+
+    holds: bool
+    found: str
 
 
 @dataclass(frozen=True)
@@ -37,6 +46,19 @@ class Evidence:
         if cue not in self.story.asked:
             raise Missing("it was not asked any more")
         return self.story.asked[cue]
+
+    @property
+    def handoff(self) -> Message:
+        """The message that hands work to Luna. Missing if there was none."""
+        if self.story.handoff is None:
+            raise Missing("nothing was handed over")
+        return self.story.handoff
+
+    @property
+    def handed_over(self) -> str:
+        """The work, as the message carries it."""
+        _, _, written = self.handoff.content.partition("\n")
+        return str(json.loads(written)["payload"]["text"])
 
     def log_of(self, broker: DemoBroker) -> AgentLog:
         """What its agent noted."""

@@ -1,5 +1,6 @@
 """The demo's acts, in order; each waits for what people would see."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
@@ -11,9 +12,12 @@ from openab.simulator.discord.fault_kinds import commit_then_drop
 
 #: A step that takes longer than this will not come about any more.
 _PATIENCE = 30.0
+_READING_SECONDS = 4.0
 #: So much of an answer is on the screen when its broker is killed.
 _SEEN_BEFORE_KILL = "relied on"
 DONE = "🆗"
+#: A hand-off was accepted.
+TAKEN = "📥"
 Announce = Callable[[str], None]
 
 
@@ -52,6 +56,8 @@ class Story:
     #: The placeholder that stood when the broker was killed, and how much it said.
     orphan: Message | None = None
     killed_at: float | None = None
+    #: The message by which Sol gave Luna work.
+    handoff: Message | None = None
     #: Why the play stopped early.
     stuck: str = ""
 
@@ -69,6 +75,7 @@ async def perform(cast: Cast, story: Story, announce: Announce) -> None:
         _second_bot,
         _kill,
         _afterwards,
+        _hand_off,
     )
     try:
         for act in acts:
@@ -131,6 +138,24 @@ async def _afterwards(cast: Cast, story: Story, announce: Announce) -> None:
     await _answered(cast, story, scripts.STILL_THERE)
 
 
+async def _hand_off(cast: Cast, story: Story, announce: Announce) -> None:
+    # She reads first; and what bots write within a few seconds is counted by a proof.
+    await asyncio.sleep(_READING_SECONDS)
+    announce("Ann lets Sol give work to Luna: bots hand it over by one message, nobody in between")
+    both = {cast.sol: DONE, cast.luna: DONE}
+    await _say(cast, story, scripts.HAND_OVER, both, to=cast.sol)
+    story.handoff = await _seen(cast, story, lambda one: is_handoff(one, cast.luna.bot.id))
+    await cast.discord.wait_message(
+        str(story.thread),
+        lambda one: (
+            is_handoff(one, cast.luna.bot.id)
+            and set(reactions_of(one, cast.luna.bot.id)) == {TAKEN, DONE}
+        ),
+        _PATIENCE,
+    )
+    await _answered(cast, story, scripts.HAND_OVER)
+
+
 async def _say(
     cast: Cast,
     story: Story,
@@ -166,6 +191,11 @@ async def _answered(cast: Cast, story: Story, cue: str) -> None:
         lambda shown: not live_messages(shown) and any(last in one.content for one in shown),
         _PATIENCE,
     )
+
+
+def is_handoff(message: Message, target: str) -> bool:
+    """Whether it hands work to this bot."""
+    return message.content.startswith(f"<@{target}>\n{{")
 
 
 def reactions_of(message: Message, user_id: str) -> list[str]:

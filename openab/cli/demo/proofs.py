@@ -8,7 +8,8 @@ from itertools import pairwise
 from openab.cli.demo import scripts
 from openab.cli.demo.agent_log import Prompted
 from openab.cli.demo.brokers import EDIT_INTERVAL_SECONDS, HEARTBEAT_SECONDS
-from openab.cli.demo.evidence import Evidence, Missing
+from openab.cli.demo.evidence import Evidence, Finding, Missing
+from openab.cli.demo.handoff_proofs import HANDOFF_CLAIMS
 from openab.cli.demo.play import reactions_of
 from openab.cli.demo.sightings import PRESENTATION, Change, live_messages
 from openab.simulator.discord.errors import Json
@@ -19,14 +20,6 @@ _PLACEHOLDER_SECONDS = 2.0
 _MOST_WRITES, _WRITE_SECONDS = 5, 5.0
 _FENCE = re.compile(r"^```", re.MULTILINE)
 _OPENER = re.compile(r"```\w*\n")
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Whether a claim holds, and what was found."""
-
-    holds: bool
-    found: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,24 +79,35 @@ def _few_writes(evidence: Evidence) -> Finding:
 
 
 def _explicit_mentions(evidence: Evidence) -> Finding:
-    ann = evidence.cast.ann.id
+    ann, luna = evidence.cast.ann.id, evidence.cast.luna.bot
     bodies = evidence.cast.discord.journal.content_bodies()
-    wrong = [one for one, body in bodies if not _names_only(body.get("allowed_mentions"), ann)]
+    wrong = [
+        one
+        for one, body in bodies
+        if not _names_only(
+            body.get("allowed_mentions"), luna.id if _hands_over(body, luna.mention) else ann
+        )
+    ]
     if wrong:
         return Finding(holds=False, found=f"{wrong[0].method} {wrong[0].path} does not")
     named = sum(ann in body["allowed_mentions"]["users"] for _, body in bodies)
     return Finding(bool(bodies), f"{len(bodies)} bodies, {named} of them name Ann")
 
 
-def _names_only(allowed: Json | None, ann: str) -> bool:
+def _hands_over(body: Json, mention: str) -> bool:
+    return str(body["content"]).startswith(f"{mention}\n{{")
+
+
+def _names_only(allowed: Json | None, user: str) -> bool:
     if allowed is None or allowed.get("parse") != [] or allowed.get("roles"):
         return False
-    return set(allowed.get("users") or ()) <= {ann}
+    return set(allowed.get("users") or ()) <= {user}
 
 
 def _inert(evidence: Evidence) -> Finding:
-    address = evidence.cast.ann.mention
-    shown = [seen.content.removeprefix(address) for seen in evidence.by_bots()]
+    ann, luna = evidence.cast.ann.mention, evidence.cast.luna.bot.mention
+    texts = (seen.content.removeprefix(ann) for seen in evidence.by_bots())
+    shown = [text.removeprefix(luna) if text.startswith(f"{luna}\n{{") else text for text in texts]
     live = [mention for text in shown for mention in live_mentions(text)]
     logs = [evidence.log_of(broker) for broker in evidence.cast.brokers]
     tried = sum(len(live_mentions(one.said)) for log in logs for one in log.prompts)
@@ -160,6 +164,8 @@ def _only_anns_prompts(evidence: Evidence) -> Finding:
         meant = [
             asked.cue for asked in evidence.story.asked.values() if broker.bot.id in asked.endings
         ]
+        if broker is evidence.cast.luna:
+            meant.append(evidence.handed_over)
         holds = holds and bool(meant) and got == meant
         told.append(f"{broker.bot.name} {len(got)} of {len(meant)}")
     return Finding(holds, ", ".join(told))
@@ -246,7 +252,8 @@ def _separate_sessions(evidence: Evidence) -> Finding:
     told = answers[0].content
     knows = scripts.SECOND_OPINION in told and scripts.MIGRATION in told
     holds = len(own) == 1 and not own & sols and knows and scripts.RED_BUILD not in told
-    return Finding(holds, f"Luna's has {len(evidence.log_of(luna).prompts) - 1} requests before")
+    before = told.count(scripts.SECOND_OPINION) + told.count(scripts.MIGRATION)
+    return Finding(holds, f"Luna's has {before} requests before")
 
 
 #: Every claim, in the order in which a reader meets the facts.
@@ -257,14 +264,18 @@ CLAIMS: tuple[tuple[str, Callable[[Evidence], Finding]], ...] = (
         _never_silent,
     ),
     ("No bot writes more than 5 times in 5 s in the thread", _few_writes),
-    ("Every text says who may be pinged: nobody, or Ann who asked", _explicit_mentions),
-    ("No live mention is ever shown, but for Ann's", _inert),
+    (
+        "Every text says who may be pinged: nobody, Ann who asked, or who gets work",
+        _explicit_mentions,
+    ),
+    ("No live mention is ever shown, but for Ann's and the hand-off's", _inert),
     ("The part whose connection was dropped stands exactly once", _dropped_part_once),
     ("The parts are the agent's answer, complete, every fence closed", _lossless),
-    ("Each agent got exactly what Ann asked, nothing of the other bot", _only_anns_prompts),
+    ("Each agent got exactly what Ann asked and what was handed to it", _only_anns_prompts),
     ("The live message of the killed broker goes on, and is gone at the end", _orphan_goes_on),
     ("The killed turn goes on: one answer with both halves, marked where", _goes_on),
     ("Each message ends with one reaction of each bot, the true one", _one_reaction_each),
     ("After the restart Sol goes on in the same session and remembers", _same_session),
     ("Two bots in one thread keep separate sessions", _separate_sessions),
+    *HANDOFF_CLAIMS,
 )

@@ -14,6 +14,7 @@ RED_BUILD = "the build is red since this morning. Can you find out why?"
 SECOND_OPINION = "Sol blames the comment rule of the tokenizer. Do you agree?"
 MIGRATION = "thanks! Now write the migration guide, please."
 STILL_THERE = "are you both still there? What did I ask you so far?"
+HAND_OVER = "the guide can go out. Let Luna proofread it first, please."
 
 _FIXED = "All 45 cases pass with the fix."
 _SUITE = "\n".join(
@@ -42,6 +43,14 @@ _REST = (
     "with a clear message, they are never misread.\n\n"
     f"If a step surprises you, pin `parser<3` and write to us; {_FIXES}"
 )
+#: What Sol hands over: mentions, a fence and an emoji of several code points, to arrive as they are.
+_PROOFREAD = "Please proofread the migration guide above"
+_REQUEST = (
+    f"{_PROOFREAD}, <@{{luna}}>, and compare its second step with this:\n\n"
+    "```python\nif skip_comment(line) == []:\n    print('<@everyone> knows')\n```\n\n"
+    "Say what is wrong, or that it is ready. Thank you! 👩\u200d💻"
+)
+_READY = "nothing is wrong, it is ready to go out."
 
 
 def _script(*steps: Step) -> str:
@@ -92,6 +101,10 @@ def sols_plays(luna: str, pace: float) -> list[Play]:
             ),
         ),
         (STILL_THERE, "[[recall]]"),
+        (
+            HAND_OVER,
+            _script(("say", f"[[handoff:{luna}]]\n"), *_streamed(_REQUEST.replace("{luna}", luna))),
+        ),
     ]
 
 
@@ -107,9 +120,15 @@ def lunas_plays(pace: float) -> list[Play]:
         ),
         (MIGRATION, _script(("say", "That one is for Sol. I will proofread it afterwards."))),
         (STILL_THERE, "[[recall]]"),
+        (HAND_OVER, _script(("say", "Gladly, as soon as Sol hands it to me."))),
+        (
+            _PROOFREAD,
+            # At once: each live message counts in the proof of few writes.
+            _script(("say", f"I read all three steps and compared the second: {_READY}")),
+        ),
     ]
 
 
 #: With what a long answer ends.
-LAST_WORDS = {RED_BUILD: _FIXED, MIGRATION: _FIXES}
-CUES: Sequence[str] = (RED_BUILD, SECOND_OPINION, MIGRATION, STILL_THERE)
+LAST_WORDS = {RED_BUILD: _FIXED, MIGRATION: _FIXES, HAND_OVER: _READY}
+CUES: Sequence[str] = (RED_BUILD, SECOND_OPINION, MIGRATION, STILL_THERE, HAND_OVER)

@@ -10,6 +10,8 @@ from openab.simulator.discord.world import Viewer, WorldEvent
 
 #: A live message or a notice: never an answer, and never input for a bot.
 PRESENTATION = "-# "
+#: What a notice says that belongs to a hand-off, and stays.
+_HANDED_OVER = "-# 🤝"
 _SYSTEM_TYPES = (18, 21)
 
 
@@ -103,5 +105,6 @@ class Watch:
 
 
 def live_messages(shown: Iterable[Message]) -> list[Message]:
-    """The placeholders and notices among messages."""
-    return [one for one in shown if one.content.startswith(PRESENTATION)]
+    """The placeholders and notices among messages that must not stay."""
+    live = (one for one in shown if one.content.startswith(PRESENTATION))
+    return [one for one in live if not one.content.startswith(_HANDED_OVER)]

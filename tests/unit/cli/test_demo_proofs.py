@@ -11,7 +11,7 @@ import pytest
 from openab.cli.demo import scripts
 from openab.cli.demo.brokers import DemoBroker
 from openab.cli.demo.evidence import Evidence
-from openab.cli.demo.play import DONE, Asked, Cast, Story
+from openab.cli.demo.play import DONE, TAKEN, Asked, Cast, Story
 from openab.cli.demo.proofs import CLAIMS, joined, prove
 from openab.cli.demo.sightings import Change, Watch
 from openab.simulator.discord import Bot, FaultHandle, LoopbackDiscord, Message, Request
@@ -20,6 +20,9 @@ from openab.text.continuation import OPENING
 from openab.text.neutralize import neutralize
 from openab.text.notices import went_on_after_restart
 
+#: What Sol hands over, and what Luna answers.
+_WORK = "Proofread it, <@1>, and tell @everyone."
+_WORK_DONE = f"I read it: {scripts.LAST_WORDS[scripts.HAND_OVER]}"
 _CODE = ["```python\none = 1\n", "two = 2\n```\n\nAll 45 cases pass with the fix."]
 
 
@@ -59,6 +62,11 @@ class Evening:
     async def write(self, bot: Bot, content: str, *users: str) -> Message:
         self.journal(bot, content, f"nonce of {content[:9]}", *users)
         return await bot.say(str(self.story.thread), content, allowed_mentions={"parse": []})
+
+    async def hand_over(self, content: str, *users: str) -> Message:
+        self.journal(self.sol, content, "nonce of the hand-off", *users)
+        pinged = {"parse": [], "users": list(users)}
+        return await self.sol.say(str(self.story.thread), content, allowed_mentions=pinged)
 
     async def ask(self, cue: str, endings: dict[Bot, str], place: str) -> None:
         message = await self.cast.ann.say(place, cue)
@@ -107,6 +115,7 @@ async def evening(tmp_path: Path) -> Evening:
     await _second_bot(evening)
     await _killed_turn(evening)
     await _afterwards(evening)
+    await _handed_over(evening)
     return evening
 
 
@@ -170,6 +179,27 @@ async def _afterwards(evening: Evening) -> None:
     lunas = f"1. {scripts.SECOND_OPINION}\n2. {scripts.MIGRATION}"
     await evening.write(sol.bot, f"1. {scripts.RED_BUILD}\n{lunas}")
     await evening.write(luna.bot, lunas)
+
+
+async def _handed_over(evening: Evening) -> None:
+    sol, luna = evening.cast.sol, evening.cast.luna
+    evening.discord.clock.advance(10)
+    said = f"[[handoff:{luna.bot.id}]]\n{_WORK}"
+    _prompted(sol, "s-1", scripts.HAND_OVER, said)
+    _prompted(luna, "l-1", scripts.HAND_OVER, "Gladly.")
+    endings = {sol.bot: DONE, luna.bot: DONE}
+    await evening.ask(scripts.HAND_OVER, endings, str(evening.story.thread))
+    await evening.write(luna.bot, "Gladly.")
+    await evening.write(sol.bot, neutralize(_WORK))
+    written = (
+        json.dumps({"payload": {"text": _WORK}}).replace("<", "\\u003c").replace("@", "\\u0040")
+    )
+    evening.story.handoff = await evening.hand_over(f"{luna.bot.mention}\n{written}", luna.bot.id)
+    await evening.write(sol.bot, "-# 🤝 The message above hands work to Luna.")
+    await luna.bot.react(evening.story.handoff, TAKEN)
+    await luna.bot.react(evening.story.handoff, DONE)
+    _prompted(luna, "l-1", _WORK, _WORK_DONE)
+    await evening.write(luna.bot, _WORK_DONE)
 
 
 async def test_every_claim_holds_for_a_good_evening(evening: Evening) -> None:
@@ -282,13 +312,58 @@ async def _another_session(evening: Evening) -> None:
 
 
 async def _forgotten(evening: Evening) -> None:
-    await evening.sol.edit(evening.last_of(evening.sol), "I remember nothing.")
+    await evening.sol.edit(_memory(evening, evening.sol), "I remember nothing.")
 
 
 async def _shared_memory(evening: Evening) -> None:
     luna = evening.cast.luna.bot
-    message = evening.last_of(luna)
+    message = _memory(evening, luna)
     await luna.edit(message, f"{message.content}\n3. {scripts.RED_BUILD}")
+
+
+def _memory(evening: Evening, bot: Bot) -> Message:
+    shown = evening.discord.messages(str(evening.story.thread))
+    return next(one for one in shown if one.author.id == bot.id and "1. " in one.content)
+
+
+async def _handed_over_twice(evening: Evening) -> None:
+    assert evening.story.handoff
+    await evening.hand_over(evening.story.handoff.content, evening.cast.luna.bot.id)
+
+
+async def _handed_over_to_everybody(evening: Evening) -> None:
+    assert evening.story.handoff
+    ids = frozenset({evening.cast.luna.bot.id, evening.cast.ann.id})
+    evening.story.handoff.pings = ids
+
+
+async def _work_is_changed(evening: Evening) -> None:
+    assert evening.story.handoff
+    message = evening.story.handoff
+    message.content = message.content.replace("Proofread", "Rewrite")
+
+
+async def _work_arrives_twice(evening: Evening) -> None:
+    _prompted(evening.cast.luna, "l-1", _WORK, _WORK_DONE)
+
+
+async def _directive_is_shown(evening: Evening) -> None:
+    await evening.write(evening.sol, "[[handoff:1]]")
+
+
+async def _no_receipt(evening: Evening) -> None:
+    assert evening.story.handoff
+    await evening.cast.luna.bot.unreact(evening.story.handoff, TAKEN)
+
+
+async def _work_is_not_done(evening: Evening) -> None:
+    luna = evening.cast.luna.bot
+    await luna.delete(evening.last_of(luna))
+
+
+async def _request_is_not_shown(evening: Evening) -> None:
+    shown = evening.discord.messages(str(evening.story.thread))
+    await evening.sol.delete(next(one for one in shown if one.content == neutralize(_WORK)))
 
 
 @pytest.mark.parametrize(
@@ -315,6 +390,15 @@ async def _shared_memory(evening: Evening) -> None:
         (_another_session, 11),
         (_forgotten, 11),
         (_shared_memory, 12),
+        (_handed_over_twice, 13),
+        (_handed_over_to_everybody, 13),
+        (_work_is_changed, 14),
+        (_work_arrives_twice, 14),
+        (_work_arrives_twice, 7),
+        (_directive_is_shown, 15),
+        (_no_receipt, 15),
+        (_work_is_not_done, 15),
+        (_request_is_not_shown, 15),
     ],
 )
 async def test_a_spoilt_evening_is_not_proved(
