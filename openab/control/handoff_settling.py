@@ -6,6 +6,7 @@ import structlog
 
 from openab.control.handoff_owing import peer_of, tell_not_sent, told_key
 from openab.control.parent import owe_in, parent_of
+from openab.control.retire import owe_notice
 from openab.control.settings import Settings
 from openab.domain.delivery import DeadReason, DeliveryState, Purpose
 from openab.domain.handoff import (
@@ -115,5 +116,10 @@ async def note_not_sent(
 async def _tell(
     tx: Transaction, settings: Settings, where: Conversation, delivery: Delivery, text: str
 ) -> None:
-    key = told_key(delivery.turn or "")
-    await owe_in(tx, settings, where, key, presentation_body(text))
+    turn = await turns.get(tx, delivery.turn) if delivery.turn else None
+    assert turn is not None
+    key = told_key(turn.id)
+    if where.id == turn.conversation:
+        await owe_notice(tx, turn, key, text)
+    else:
+        await owe_in(tx, settings, where, key, presentation_body(text))

@@ -4,10 +4,12 @@ import asyncio
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from sqlalchemy.pool import QueuePool
 
+from openab.control.bot_names import BotNames
 from openab.control.commands import Commands
 from openab.control.courtesies import Courtesies
 from openab.control.dispatcher import Dispatcher
@@ -150,7 +152,8 @@ class Stage:
         agents: StageAgents | None = None,
     ) -> None:
         self.database = database
-        self.settings = settings
+        names = BotNames()
+        settings = self.settings = replace(settings, bot_name=names.name)
         self.channel = channel or RecordingChannel(account=ACCOUNT)
         self.agents = agents or StageAgents()
         self.signals = AnySignals()
@@ -176,6 +179,7 @@ class Stage:
             pool=self.pool,
             workspaces=outside(self.workspaces),
             signals=self.signals,
+            bot_names=names,
         )
         self.dispatcher = Dispatcher(self.services)
         self.courtesies = Courtesies(self._safe_channel, settings.call)

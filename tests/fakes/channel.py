@@ -106,6 +106,10 @@ class RecordingChannel:
         """Let the next fitting calls take all their time and end unknown."""
         self._faults.append(_Fault(method, None, commits, times, when))
 
+    def end_faults(self) -> None:
+        """From now on everything is carried out."""
+        self._faults.clear()
+
     def archive(self, thread: str, *, locked: bool = False) -> None:
         """A moderator archives a thread."""
         self._threads[PlatformId(thread)] = _Thread(archived=True, locked=locked)
