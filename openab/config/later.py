@@ -19,7 +19,6 @@ class Later:
 
 LATER: tuple[Later, ...] = (
     Later("discord.thread_bindings", (), "threads are not bound to sessions"),
-    Later("handoff", (), "work is not passed between bots"),
     Later("agent_host.linger_minutes", (15,), "agents live inside the broker"),
     Later("agent_host.fence_minutes", (30,), "agents live inside the broker"),
     Later("agents", ({},), "only [agent] is used"),

@@ -75,14 +75,20 @@ async def owe_intent(
 ) -> None:
     """Everything that a complete output asked for beside its text."""
     if intent.invalid:
-        await _tell_invalid(tx, turn, intent)
+        await _tell_invalid(tx, settings, turn, intent)
     if intent.target is not None:
         await _owe_handoff(tx, settings, where, turn, intent)
 
 
-async def _tell_invalid(tx: Transaction, turn: Turn, intent: Intent) -> None:
+async def _tell_invalid(tx: Transaction, settings: Settings, turn: Turn, intent: Intent) -> None:
     keys = [line.key for line in intent.invalid]
-    tx.after_commit(lambda: log.warning("directive_invalid", turn_id=turn.id, keys=keys))
+
+    def tell() -> None:
+        log.warning("directive_invalid", turn_id=turn.id, keys=keys)
+        if "handoff" in keys:
+            settings.count_handoff("out", NotSent.WRONG_TARGET.value)
+
+    tx.after_commit(tell)
     text = handoff_words.not_understood(intent.invalid)
     await owe_notice(tx, turn, f"turn:{turn.id}:directives:v1", text)
 

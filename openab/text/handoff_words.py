@@ -45,10 +45,10 @@ def not_handed_off(target: Peer, reason: NotSent, detail: str = "") -> str:
 
 def not_understood(lines: Sequence[Directive]) -> str:
     """Directives whose values are none."""
-    shown = ", ".join(f"`[[{line.key}:{_line(line.value, _LONGEST_VALUE)}]]`" for line in lines)
+    told = " and ".join(f"{_directive(line)}, which is no {_WANTED[line.key]}" for line in lines)
     return (
-        f"⚠️ The agent's answer began with {shown}, which names no {_WANTED[lines[0].key]}: "
-        "it was left out and nothing came of it. Ask the agent again, and say which one is meant."
+        f"⚠️ The agent's answer began with {told}: it was left out and nothing came of it. "
+        "Ask the agent again, and say which one is meant."
     )
 
 
@@ -89,6 +89,10 @@ def shorter(needed: int, room: int, target: Peer) -> str:
     )
 
 
+def _directive(line: Directive) -> str:
+    return f"`[[{line.key}:{_line(line.value, _LONGEST_VALUE)}]]`"
+
+
 def _who(peer: Peer) -> str:
     name = _line(peer.name, _LONGEST_NAME)
     return f"{name} ({peer.bot})" if name else f"bot {_line(peer.bot, _LONGEST_VALUE)}"
@@ -103,7 +107,10 @@ def _line(text: str, longest: int) -> str:
     return neutralize(inert_line(text, longest).replace("`", "'")).rstrip(".")
 
 
-_WANTED = {"handoff": "bot's id", "reply_to": "message's id"}
+_WANTED = {
+    "handoff": f"bot's id (`{NotSent.WRONG_TARGET.value}`)",
+    "reply_to": "message's id",
+}
 _AGAIN = "Ask for it again."
 _MEANINGS = {
     NotSent.WRONG_TARGET: "that is no bot's id",

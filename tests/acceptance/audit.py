@@ -10,6 +10,8 @@ from openab.simulator.discord import LoopbackDiscord, Message
 
 #: Written anew on purpose: a mistake in the product's own pattern must not hide itself.
 _MENTION = re.compile(r"<@[!&]?\d+>|@(?:everyone|here)")
+#: A message that gives work to another bot; it alone pings one.
+_HANDOFF = re.compile(r'<@(\d+)>\n\{"schema":"openab\.multibot\.handoff\.v1",')
 #: Events that only a mistake in the code brings about.
 _BUGS = {"broker_failed", "intake_event_failed"}
 _LEVELS = {"debug", "info", "warning", "error", "critical"}
@@ -18,7 +20,7 @@ _LEVELS = {"debug", "info", "warning", "error", "critical"}
 def check_bodies(
     discord: LoopbackDiscord, people: Collection[str], foreign: Collection[str] = ()
 ) -> None:
-    """Every body with shown text says whom it may mention: nobody, or a human it answers.
+    """Every body with shown text says whom it may mention: nobody, a human it answers, a hand-off's target.
 
     What `foreign` bots write, and the webhooks that they made, is nobody's promise.
     """
@@ -33,7 +35,9 @@ def check_bodies(
         assert allowed.get("parse") == [], f"something is parsed: {told}"
         assert not allowed.get("roles"), f"a role is allowed: {told}"
         users = set(allowed.get("users") or ())
-        assert users <= set(people), f"somebody else is allowed: {told}"
+        handoff = _HANDOFF.match(body["content"])
+        may = {handoff[1]} if handoff else set(people)
+        assert users <= may, f"somebody else is allowed: {told}"
         live = set(_MENTION.findall(body["content"])) - {f"<@{user}>" for user in users}
         assert not live, f"live mentions {live}: {told}"
 

@@ -269,3 +269,19 @@ async def test_a_gone_conversation_is_told(stage: Stage) -> None:
     assert refused.value.refusal is Refusal.CONVERSATION_GONE
     await stage.channel.delete_message(ref, SECONDS)
     assert await stage.channel.fetch_message(ref, SECONDS) is None
+
+
+async def test_somebody_is_made_a_member_of_a_thread_as_often_as_one_likes(stage: Stage) -> None:
+    asked = await stage.channel.fetch_message(stage.trigger, SECONDS)
+    thread = await stage.channel.open_thread(stage.trigger, "a title", SECONDS)
+    assert asked
+    for _ in range(2):
+        await stage.channel.add_thread_member(thread, asked.author_id, SECONDS)
+    stage.close(thread)
+    with pytest.raises(ChannelRejected) as refused:
+        await stage.channel.add_thread_member(thread, asked.author_id, SECONDS)
+    assert refused.value.refusal is Refusal.CONVERSATION_GONE
+
+
+async def test_nobody_has_no_name(stage: Stage) -> None:
+    assert await stage.channel.user_name(PlatformId("1"), SECONDS) == ""

@@ -166,6 +166,7 @@ class TestAHandoff:
             await stage.until(lambda: told(stage, message.message_id, "`[[handoff:luna]]`"))
             assert await sent_ones(database) == []
         assert turn.state is TurnState.DONE
+        assert "`wrong_target`" in words(stage.channel, message.message_id)
 
     @pytest.mark.parametrize("ends", ["[[fail=-32000:broken]]", "[[exit=3]]", "[[hang]]"])
     async def test_is_only_asked_for_by_an_output_that_was_completed(

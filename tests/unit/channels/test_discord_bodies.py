@@ -17,7 +17,14 @@ from openab.channels.discord.bodies import (
 )
 from openab.domain.ids import PlatformId
 from openab.domain.options import Choice, Option
-from openab.domain.outbound import Button, CommandAnswer, MessageBody, presentation_body
+from openab.domain.outbound import (
+    Button,
+    CommandAnswer,
+    MessageBody,
+    answer_body,
+    handoff_body,
+    presentation_body,
+)
 from openab.text.menus import menu
 
 ASKER, TRIGGER = PlatformId("11"), PlatformId("22")
@@ -153,3 +160,19 @@ def test_discords_own_senders_are_not_used() -> None:
     for path in ADAPTER.glob("*.py"):
         text = path.read_text(encoding="utf-8").replace("_respond(", "")
         assert not [word for word in banned if word in text], path
+
+
+def test_a_handoff_pings_its_target_alone_and_shows_no_card() -> None:
+    made = payload(handoff_body("<@901>\n{}", PlatformId("901")), nonce="n")
+    assert made["allowed_mentions"] == {"parse": [], "users": ["901"], "replied_user": False}
+    assert made["flags"] == 1 << 2
+    assert "message_reference" not in made
+
+
+def test_a_reply_to_somebody_else_pings_only_who_is_named() -> None:
+    body = answer_body(
+        "hello", mention=PlatformId("31"), reply_to=PlatformId("7"), pings_author=False
+    )
+    made = payload(body)
+    assert made["allowed_mentions"] == {"parse": [], "users": ["31"], "replied_user": False}
+    assert made["message_reference"] == {"message_id": "7", "fail_if_not_exists": False}

@@ -195,7 +195,6 @@ def test_what_is_as_it_says_needs_no_word(text: str) -> None:
     ("key", "value"),
     [
         ("discord.thread_bindings.idle_hours", "1"),
-        ("handoff.announce", "true"),
         ("cron.usercron_enabled", "true"),
         ("agents.sol.command", '"x"'),
     ],

@@ -135,3 +135,31 @@ def test_what_was_cut_beforehand_is_what_is_sent(in_place: bool, replies: ReplyS
     assert "beforehand" in sent(plan(ending, replies, marked))[0]
     other = replace(ending, after="another end")
     assert plan(other, replies, marked) == plan(other, replies)
+
+
+class TestAnotherReference:
+    ELSEWHERE = replace(CALM, reply_to=PlatformId("7"))
+
+    @pytest.mark.parametrize("replies", [AUTO, EDIT, FRESH])
+    def test_is_a_fresh_reply_that_names_the_human_and_pings_no_stranger(
+        self, replies: ReplySettings
+    ) -> None:
+        final = plan(self.ELSEWHERE, replies)
+        (part,) = final.parts
+        assert not final.edits_placeholder
+        assert (part.reply_to, part.mention, part.pings_author) == ("7", ANN, False)
+        assert part.content == "<@31>\ndone"
+
+    def test_that_is_the_trigger_is_a_reply_like_any_other(self) -> None:
+        final = plan(replace(CALM, reply_to=CALM.trigger_message_id), AUTO)
+        (part,) = final.parts
+        assert (part.reply_to, part.content) == (CALM.trigger_message_id, "done")
+        assert part.pings_author
+        assert not final.edits_placeholder, "an edit makes no reply"
+
+    def test_was_cut_for_beforehand(self) -> None:
+        ending = replace(self.ELSEWHERE, text="word " * 900)
+        prepared = cut(
+            ending.text, "", rooms(replace(ending, reply_to=None, trigger_in_place=False), AUTO)
+        )
+        assert plan(ending, AUTO, prepared) == plan(ending, AUTO)

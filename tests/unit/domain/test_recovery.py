@@ -29,6 +29,7 @@ def lost(
     question: Question | None = None,
     is_cancelled: bool = False,
     is_unwritten: bool = False,
+    is_request_done: bool = False,
 ) -> LostTurn:
     """A lost turn that may be tried twice."""
     return LostTurn(
@@ -37,6 +38,7 @@ def lost(
         max_attempts=2,
         calls=calls,
         is_cancelled=is_cancelled,
+        is_request_done=is_request_done,
         is_unwritten=is_unwritten,
         question=question,
     )
@@ -66,6 +68,9 @@ TABLE = [
     (lost(RESUME, 1, question=Question.EXPIRED), Verdict.END, Reason.NOBODY_ANSWERED),
     # what comes before all of it
     (lost(FAIL, 9, RUNNING, is_unwritten=True), Verdict.UNCHANGED, Reason.NEVER_WRITTEN),
+    (lost(RESUME, is_request_done=True), Verdict.END, Reason.REQUEST_DONE),
+    (lost(ASK, is_request_done=True, is_unwritten=True), Verdict.END, Reason.REQUEST_DONE),
+    (lost(RESUME, is_request_done=True, is_cancelled=True), Verdict.END, Reason.CANCELLED),
     (lost(RESUME, is_cancelled=True), Verdict.END, Reason.CANCELLED),
     (lost(RESUME, is_cancelled=True, is_unwritten=True), Verdict.END, Reason.CANCELLED),
     (lost(ASK, question=Question.CONTINUE, is_cancelled=True), Verdict.END, Reason.CANCELLED),

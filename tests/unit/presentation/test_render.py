@@ -184,6 +184,10 @@ def test_a_cut_inside_code_opens_the_block_again() -> None:
         (Moment(Phase.CANCELLING, "Ann", "Sol"), "-# 🛑 0s · cancelling for Ann · Sol stopping"),
         (Moment(Phase.RECOVERING), "-# 🔄 0s · recovering"),
         (
+            Moment(Phase.SHORTENING, "", "Sol"),
+            "-# ✂️ 0s · answered; shortening its hand-off · Sol working",
+        ),
+        (
             Moment(Phase.WAITING_DISCORD, "until <t:1:T>"),
             "-# ⏳ 0s · waiting for Discord until <t:1:T>",
         ),
