@@ -92,7 +92,7 @@ async def _fail(database: Database, where: Conversation, turn_id: TurnId) -> Non
         turn = await turns.get(tx, turn_id)
         assert turn is not None
         ended = Ended(Outcome.FAILED)
-        told = {"outcome": "failed", "raw": SECRET_ANSWER, "error": error}
+        told: dict[str, object] = {"outcome": "failed", "raw": SECRET_ANSWER, "error": error}
         await turns.record(tx, turn, ended, **told, answered_at=await tx.now())
         await _owe(tx, where, turn_id, 1)
         await _owe(tx, where, turn_id, 2)
