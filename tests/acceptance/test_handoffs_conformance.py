@@ -1,5 +1,7 @@
 """Our own broker under `openab conformance`: every rule of receiving holds, seen from outside."""
 
+import time
+
 import pytest
 
 from openab.cli.conformance import echo_agent
@@ -38,7 +40,7 @@ async def test_our_broker_passes_every_rule(stage: Stage) -> None:
             channel=room,
             target=broker.bot.id,
             stranger=stranger.token,
-            pace=Pace(stage.discord.clock.monotonic, wait),
+            pace=Pace(stage.discord.clock.monotonic, wait, time.time),
             patience=PATIENCE,
             keep=False,
             tell=told.append,

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import re
-import time
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -141,7 +140,11 @@ class ModelReceiver:
         if body.get("webhook_id"):
             author = told.get("source_bot_id")
         expiry, text = told.get("expires_at"), told.get("payload", {}).get("text")
-        ahead = expiry - time.time() if isinstance(expiry, int | float) else None
+        ahead = (
+            expiry - self._discord.clock.wall().timestamp()
+            if isinstance(expiry, int | float)
+            else None
+        )
         yield "not JSON", "no json" not in told
         yield "key twice", not told["twice"]
         yield "schema", told.get("schema") == f"{_FAMILY}.v1"

@@ -1,6 +1,5 @@
 """The tester at work: threads of its own, hand-offs at a pace that is allowed, fences, claims."""
 
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -36,10 +35,12 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """The clock by which limits are kept, and how it is waited for."""
+    """The clock by which limits are kept, how it is waited for, and the time for expiries."""
 
     now: Callable[[], float]
     wait: Callable[[float], Awaitable[None]]
+    #: Unix seconds.
+    wall: Callable[[], float]
 
 
 @dataclass(slots=True)
@@ -104,7 +105,7 @@ class Bench:
 
     def setting(self, thread: str) -> Setting:
         """Who, where, now."""
-        return Setting(self.tester, self.target, thread, self.channel, int(time.time()))
+        return Setting(self.tester, self.target, thread, self.channel, int(self.pace.wall()))
 
     async def open_thread(self, name: str) -> str:
         """A thread in which the bot under test is."""
@@ -131,7 +132,7 @@ class Bench:
 
     async def submit(self, thread: str, draft: Draft) -> Sent:
         """Post what must be accepted, as soon as the limit allows it."""
-        await self._until_fewer(MOST_IN_WINDOW)
+        await self.room()
         sent = await self.send(thread, draft)
         self.accepted.append(Tried(sent, self.answered_once(sent)))
         return sent
@@ -170,6 +171,10 @@ class Bench:
         message = await self.say(thread, f"<@{self.target}> {probe}")
         self.takes_mentions = await self.is_heard(probe, message)
         return self.takes_mentions
+
+    async def room(self) -> None:
+        """Wait until another hand-off is within the limit: before one is written whose life is short."""
+        await self._until_fewer(MOST_IN_WINDOW)
 
     async def empty_window(self) -> None:
         """Wait until nothing of ours counts against the limit any more."""

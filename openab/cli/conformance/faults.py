@@ -6,8 +6,8 @@ from typing import Any
 
 from openab.cli.conformance.envelopes import Draft, Setting
 
-#: Further from the edge than two clocks of good order differ.
-_MARGIN_SECONDS = 10
+#: Further from the edge than two clocks of good order differ, and than Discord lets a message wait.
+_BEFORE_SECONDS, _BEYOND_SECONDS = 10, 30
 _LONGEST_LIFE_SECONDS = 3600
 
 Spoil = Callable[[Draft, Setting], None]
@@ -109,10 +109,10 @@ FAULTS: tuple[tuple[Fault, ...], ...] = (
         Fault("an expiry that is a text", _named("expires_at", lambda one: str(one.now + 300))),
         Fault("an expiry with a fraction", _expiry(300.5)),
         Fault("no expiry", _without("expires_at")),
-        Fault(f"an expiry {_MARGIN_SECONDS} s ago", _expiry(-_MARGIN_SECONDS)),
+        Fault(f"an expiry {_BEFORE_SECONDS} s ago", _expiry(-_BEFORE_SECONDS)),
         Fault(
-            f"an expiry {_LONGEST_LIFE_SECONDS + _MARGIN_SECONDS} s ahead",
-            _expiry(_LONGEST_LIFE_SECONDS + _MARGIN_SECONDS),
+            f"an expiry {_LONGEST_LIFE_SECONDS + _BEYOND_SECONDS} s ahead",
+            _expiry(_LONGEST_LIFE_SECONDS + _BEYOND_SECONDS),
         ),
         Fault("a hop", _with("hop_count", 1)),
         Fault('hop count "0"', _with("hop_count", "0")),

@@ -78,7 +78,7 @@ async def _at_the_edges(bench: Bench, thread: str) -> None:
     )
     for rule, draft in right:
         await _accepted(bench, thread, rule, draft)
-    await bench.fence(thread)
+    await bench.room()
     last = envelope(bench.setting(thread), life=_SHORT_LIFE)
     await _accepted(bench, thread, f"accepts an expiry {_SHORT_LIFE} s ahead", last)
 

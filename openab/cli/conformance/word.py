@@ -80,7 +80,7 @@ def conformance(
         channel=channel,
         target=target,
         stranger=stranger,
-        pace=Pace(time.monotonic, asyncio.sleep),
+        pace=Pace(time.monotonic, asyncio.sleep, time.time),
         patience=patience,
         keep=keep,
         tell=lambda told: typer.echo(told, err=True),
