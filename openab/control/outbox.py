@@ -287,8 +287,11 @@ class Outbox:
             # Even "no byte left" settles nothing about the earlier try.
             await deliveries.record(tx, delivery, Doubtful(), not_before=until)
         else:
-            # The nonce's window opens with a try that can have reached the network.
-            await deliveries.record(tx, delivery, Postponed(), not_before=until, first_try_at=None)
+            # The nonce's window opens with a try that can have reached the network. An earlier one is
+            # known only of a hand-off, which is not written anew after that.
+            is_first = delivery.first_try_at == delivery.last_try_at
+            first = None if is_first else delivery.first_try_at
+            await deliveries.record(tx, delivery, Postponed(), not_before=until, first_try_at=first)
         if delivery.kind is DeliveryKind.THREAD:
             await turns.postpone(tx, self._where.id, delivery.id, until)
             await tell_waiting(tx, self._settings, self._where, delivery, until, wait)
