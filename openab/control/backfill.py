@@ -78,8 +78,12 @@ class Backfill:
             self._round.cancel()
 
     def missed(self) -> None:
-        """An event was told and could not be taken: the mark stays before it until the next `connected`."""
-        self._free = self._intake.hold_mark()
+        """An event was told and could not be taken: the mark stays before it until the next `connected`.
+
+        Where history is never read it is gone, and nothing waits for it.
+        """
+        if self._settings.backfill:
+            self._free = self._intake.hold_mark()
 
     async def run(self) -> None:
         """Read whenever that was asked for, until cancelled: then the next process starts over."""

@@ -114,13 +114,15 @@ class Intake:
         async def free(tx: Transaction) -> None:
             if self._hold is step:
                 await self._move_mark(tx, self._greatest)
-                tx.after_commit(self._free)
+                tx.after_commit(lambda: self._free(step))
 
         self._hold = step = Step("free_mark", free)
         return step
 
-    def _free(self) -> None:
-        self._hold = None
+    def _free(self, step: Step) -> None:
+        # Events may have come again while that was committed: then the mark is held anew.
+        if self._hold is step:
+            self._hold = None
 
     def _says(self, reaction: InboundReaction) -> str | None:
         return mapped_text(reaction, self._settings.reaction_mapping)

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from openab.control import history_reader
 from openab.control.backfill import Backfill
-from openab.control.intake import Intake
+from openab.control.intake import Intake, Step
 from openab.domain.delivery import Purpose
 from openab.domain.errors import Rejected, Transient
 from openab.domain.gates import Disposition, GatePolicy
@@ -604,4 +604,29 @@ class TestAnEndInTheMiddle:
             assert (await life.mark(), life.backfill.is_unfinished) == ("1000", True)
             life.backfill.connected()
             await life.finished(times=2)
+            assert (await life.mark(), life.backfill.is_unfinished) == ("1001", False)
+
+    async def test_a_connection_that_comes_while_the_mark_is_let_go_holds_it_again(
+        self, heard: Database
+    ) -> None:
+        async with Life(heard, a_past()).lived() as life:
+
+            async def connect(_tx: Transaction) -> None:
+                life.intake.hold_mark()
+
+            # The same transaction lets the mark go and is under way when events come again.
+            life.intake.put(life.intake.hold_mark())
+            life.intake.put(Step("connect", connect))
+            await life.drained()
+            life.intake.put(said(1001))
+            await life.drained()
+            assert (await life.asked(), await life.mark()) == (["1001"], "1000")
+
+    async def test_an_event_that_could_not_be_taken_is_gone_where_nothing_is_read(
+        self, heard: Database
+    ) -> None:
+        async with Life(heard, a_past(), backfill=timedelta(0)).lived() as life:
+            life.backfill.missed()
+            life.backfill.put(said(1001))
+            await life.drained()
             assert (await life.mark(), life.backfill.is_unfinished) == ("1001", False)
