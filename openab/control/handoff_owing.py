@@ -1,5 +1,6 @@
 """Owes a hand-off, in the transaction that ends the turn which asked for it; or says why it is not sent."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from uuid import UUID, uuid4
 
@@ -32,6 +33,8 @@ from openab.text.handoff_words import Peer
 from openab.text.output import Intent
 
 log = structlog.get_logger()
+#: So much of a text that is not sent since it is too large stands in the history.
+_KEPT = 4000
 #: An envelope's size depends on neither; only its digits do.
 _SOME_EVENT, _SOME_MOMENT = UUID(int=0), datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -107,6 +110,9 @@ async def _owe_handoff(
             reason, detail = error.reason, handoff_words.too_large(error.needed, error.room)
         except NotSendable as error:
             reason = error.reason
+    if reason is NotSent.TOO_LARGE:
+        # The whole of it stands in the turn's raw answer.
+        envelope = replace(envelope, text=envelope.text[:_KEPT])
     body = MessageBody("") if reason else handoff_body(content, envelope.target)
     delivery = await deliveries.owe(tx, await _owed(tx, turn, body))
     assert delivery is not None

@@ -86,6 +86,9 @@ class HandoffSender:
 
     async def prepare(self, delivery: Delivery) -> bool:
         """Bring its target there and see to its expiry; False: it is not sent now, or not this row."""
+        if delivery.state is not DeliveryState.PENDING or delivery.platform_id:
+            # It was on its way before, so all this was seen to; now it is repeated as it is, or confirmed.
+            return True
         async with self._database.read() as tx:
             is_fresh = _is_as_good_as_new(delivery, await tx.now())
         if not is_fresh and not await self._renew(delivery):
@@ -137,7 +140,7 @@ class HandoffSender:
         async with self._database.transaction() as tx:
             await conversations.lock(tx, self._ownership)
             fresh = await deliveries.get(tx, delivery.id)
-            if fresh is None or fresh.state is not DeliveryState.PENDING:
+            if fresh is None or fresh.state is not DeliveryState.PENDING or fresh.platform_id:
                 return False
             handoff = await handoff_of(tx, fresh)
             now = await tx.now()
@@ -199,7 +202,7 @@ class HandoffSender:
         async with self._database.transaction() as tx:
             await conversations.lock(tx, self._ownership)
             fresh = await deliveries.get(tx, delivery.id)
-            if fresh is None or fresh.state is not DeliveryState.PENDING:
+            if fresh is None or fresh.state is not DeliveryState.PENDING or fresh.platform_id:
                 return
             if is_gone:
                 await conversations.close(tx, self._where.id)
@@ -209,8 +212,6 @@ class HandoffSender:
 
 def _is_as_good_as_new(delivery: Delivery, now: datetime) -> bool:
     """Whether it may go as it is."""
-    if delivery.state is not DeliveryState.PENDING:
-        return True
     left = life_left(delivery, now)
     return left >= FRESH if _was_never_tried(delivery) else left > timedelta(0)
 

@@ -14,7 +14,7 @@ from openab.control.writer import ConversationWriter
 from openab.domain.agent_events import TextDelta
 from openab.domain.delivery import DeliveryState, Purpose
 from openab.domain.gates import GatePolicy
-from openab.domain.handoff import Direction, HandoffState, NotSent, sent_in
+from openab.domain.handoff import Direction, HandoffState, NotSent, sent_in, written
 from openab.domain.ids import PlatformId, TurnId
 from openab.domain.message import CommandKind
 from openab.domain.turn import Claimed, Ended, Outcome, TurnState
@@ -28,7 +28,7 @@ from openab.ports.channel import (
     Refusal,
 )
 from openab.ports.feed import Phase
-from openab.storage import handoffs, turns
+from openab.storage import deliveries, handoffs, turns
 from openab.storage.deliveries import Delivery
 from openab.storage.engine import Database
 from openab.storage.handoffs import Handoff
@@ -489,6 +489,34 @@ class TestOnItsWay:
         else:
             assert handoff.reason is NotSent.EXPIRED
             assert "`expired`" in sender.told
+
+    async def test_any_version_of_it_in_history_is_it(self, sender: Sender) -> None:
+        sender.channel.fail(CREATE, DeliveryUnknown("502"), when=is_envelope)
+        await sender.hand()
+        await sender.run()
+        envelope = sent_in((await sender.carrier()).body.content)
+        assert envelope
+        other = written(replace(envelope, expires_at=envelope.expires_at + 1))
+        sender.channel.say(sender.where.ref.conversation_id, other, ACCOUNT)
+        await sender.run_later(360)
+        assert (await sender.handoff()).state is HandoffState.SENT
+        assert len(sender.posted) == 1
+
+    async def test_our_own_echo_settles_it_whoever_may_be_added_now(self, sender: Sender) -> None:
+        sender.channel.fail(CREATE, DeliveryUnknown("502"), commits=True, when=is_envelope)
+        await sender.hand()
+        await sender.run()
+        carrier = await sender.carrier()
+        (posted,) = sender.posted
+        async with sender.database.transaction() as tx:
+            await deliveries.note_platform_id(tx, carrier.id, posted.message_id)
+        # Another owner knows of no member.
+        sender.outbox._handoffs._members.clear()
+        refusal = ChannelRejected(Refusal.FORBIDDEN, "Missing Access")
+        sender.channel.fail("add_thread_member", refusal, times=100)
+        await sender.run_later(3600)
+        assert (await sender.handoff()).state is HandoffState.SENT
+        assert len(sender.posted) == 1
 
     async def test_an_expired_one_in_doubt_that_history_cannot_tell_of_is_unclear(
         self, sender: Sender

@@ -12,6 +12,8 @@ from openab.domain.ids import AccountId, ChannelName, PlatformId
 #: Controls, format characters (zero width, direction, tags), and the two odd line ends.
 _UNSEEN = frozenset({"Cc", "Cf", "Zl", "Zp"})
 _SURROGATE = "Cs"
+#: Ten times what could fit.
+_HOPELESS = 20_000
 
 
 class NotSendable(Rejected):
@@ -36,8 +38,12 @@ def written(envelope: Envelope) -> str:
     text = envelope.text
     if not text.strip():
         raise NotSendable(NotSent.NO_TEXT)
+    left = room(envelope)
+    if len(text) > _HOPELESS:
+        # Not even escaped, since that takes a while: it takes no less than what it is.
+        raise TooLarge(left, len(text))
     payload = escaped(text)
-    left, needed = room(envelope), _units(payload)
+    needed = _units(payload)
     if needed > left:
         raise TooLarge(left, needed)
     before, after = _frame(envelope)
