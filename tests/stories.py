@@ -92,8 +92,8 @@ async def _fail(database: Database, where: Conversation, turn_id: TurnId) -> Non
         turn = await turns.get(tx, turn_id)
         assert turn is not None
         ended = Ended(Outcome.FAILED)
-        told: dict[str, object] = {"outcome": "failed", "raw": SECRET_ANSWER, "error": error}
-        await turns.record(tx, turn, ended, **told, answered_at=await tx.now())
+        at, raw = await tx.now(), SECRET_ANSWER
+        await turns.record(tx, turn, ended, outcome="failed", raw=raw, error=error, answered_at=at)
         await _owe(tx, where, turn_id, 1)
         await _owe(tx, where, turn_id, 2)
         first, second = await deliveries.of_turn(tx, turn_id)
