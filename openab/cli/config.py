@@ -10,7 +10,7 @@ import typer
 if TYPE_CHECKING:
     from openab.config.findings import Caution
 
-app = typer.Typer(help="Check the configuration file.", no_args_is_help=True)
+app = typer.Typer(help="Check the configuration file.", no_args_is_help=True, add_completion=False)
 
 
 @app.callback()

@@ -4,7 +4,9 @@ import typer
 
 from openab.cli.database import ConfigOption, chosen_database, run
 
-app = typer.Typer(help="The database: its schema and its space.", no_args_is_help=True)
+app = typer.Typer(
+    help="The database: its schema and its space.", no_args_is_help=True, add_completion=False
+)
 
 
 @app.command()

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from openab.control.resend import Resent
     from openab.storage.inspection import DeliveryLine
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 _BY = "the command line"
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from openab.app.diagnosis.report import Found
     from openab.config.load import Loaded
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 FAILED, UNUSABLE = 1, 2
 _SIGNS = {"well": "✓", "warning": "!", "failure": "✗"}
 

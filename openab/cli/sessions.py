@@ -11,7 +11,7 @@ from openab.cli.printing import moment
 if TYPE_CHECKING:
     from openab.storage.inspection import SessionLine
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command()

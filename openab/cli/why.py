@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from openab.storage.inbox import Entry
     from openab.storage.inspection import DeliveryLine, Findings, LogLine, Sighting, TurnStory
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 _UNKNOWN = (
     "unknown: no account in this database has seen it. Either no openab was connected and allowed "
     "to see the channel when it was written, or another database is in use, or it has been "

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from openab.domain.agent_events import FailureKind
 from openab.domain.delivery import DeadReason, DeliveryState
+from openab.domain.recovery import Verdict
 from openab.domain.turn import TurnState
 from openab.storage.inspection import DeliveryLine, TurnStory
 
@@ -26,7 +27,7 @@ DEAD: dict[DeadReason, str] = {
     DeadReason.CONVERSATION_GONE: "the channel or thread was deleted; nothing can be sent there",
     DeadReason.MESSAGE_GONE: "the message was deleted; nothing is left to change",
     DeadReason.LOCKED: "unlock the thread, or ask in another one",
-    DeadReason.UNCLEAR: "look into the conversation whether it is there; openab cannot tell",
+    DeadReason.UNCLEAR: "look whether it is there; if not: openab deliveries resend ID",
     DeadReason.NOT_SENT: "the detail says why; docs/handoff.md explains each word",
     DeadReason.SUPERSEDED: "nothing: what it was for has ended otherwise",
 }
@@ -53,7 +54,9 @@ def _of_turn(story: TurnStory) -> Iterator[str]:
     if turn.state == TurnState.QUEUED:
         yield from _of_waiting(story)
     elif turn.state == TurnState.RUNNING and not story.is_owned:
-        yield f"{_NO_BROKER}; it will say there that the turn was interrupted"
+        yield f"{_NO_BROKER}; it goes on with the turn, or asks there whether to"
+    elif turn.state == TurnState.RUNNING and _is_in_question(story):
+        yield "answer the question in the thread: Continue or Stop (!continue or !cancel)"
     elif turn.state == TurnState.RUNNING:
         yield "wait, or type !cancel in the thread"
     elif turn.state == TurnState.ANSWERED and not story.is_owned and _owes(story):
@@ -62,6 +65,11 @@ def _of_turn(story: TurnStory) -> Iterator[str]:
         yield "ask again: openab was stopped in the middle of it"
     if kind := (turn.error or {}).get("kind"):
         yield _of_failure(str(kind))
+
+
+def _is_in_question(story: TurnStory) -> bool:
+    verdicts = [line.detail.get("verdict") for line in story.log if line.event == "turn_recovered"]
+    return verdicts[-1:] == [Verdict.ASK]
 
 
 def _of_waiting(story: TurnStory) -> Iterator[str]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from openab.cli.conformance.bench import Row
     from openab.cli.conformance.examination import Assignment
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 _API_BASE = "https://discord.com/api/v10"
 _AGENT = Path(__file__).with_name("echo_agent.py")
 

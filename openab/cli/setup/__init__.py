@@ -9,7 +9,7 @@ import typer
 
 from openab.cli.setup.guide import GUIDE
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 _DEFAULT_API = "https://discord.com/api/v10"
 FAILED, UNUSABLE = 1, 2
 

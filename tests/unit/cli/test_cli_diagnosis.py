@@ -1,6 +1,9 @@
 """Links, remedies, and what the doctor makes of files and folders."""
 
+from dataclasses import fields
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,11 +15,13 @@ from openab.app.diagnosis.agent import agent
 from openab.app.diagnosis.candidates import KNOWN, on_this_machine
 from openab.app.diagnosis.links import message_id
 from openab.app.diagnosis.machine import home_folder, secrets_in_files, working_folder
-from openab.app.diagnosis.remedies import DEAD, FAILURES
+from openab.app.diagnosis.remedies import DEAD, FAILURES, turn_remedies
 from openab.app.diagnosis.report import Level
 from openab.domain.agent_events import FailureKind
 from openab.domain.delivery import DeadReason
+from openab.domain.recovery import Verdict
 from openab.ports.agent import AgentSpec
+from openab.storage.inspection import LogLine, TurnLine, TurnStory
 
 
 @pytest.mark.parametrize(
@@ -51,6 +56,33 @@ def test_no_text_makes_it_stumble(written: str) -> None:
 def test_every_failure_and_every_dead_reason_has_a_remedy() -> None:
     assert set(FAILURES) == set(FailureKind)
     assert set(DEAD) == set(DeadReason)
+
+
+_THEN = datetime(2026, 7, 1, tzinfo=UTC)
+
+
+def _running(*verdicts: Verdict, is_owned: bool = True) -> TurnStory:
+    written: dict[str, Any] = dict.fromkeys(field.name for field in fields(TurnLine))
+    turn = TurnLine(**{**written, "state": "running"})
+    log = tuple(LogLine("turn_recovered", {"verdict": str(one)}, _THEN) for one in verdicts)
+    return TurnStory(turn, log, (), is_owned, 0)
+
+
+@pytest.mark.parametrize(
+    ("story", "said"),
+    [
+        (_running(), "wait, or type !cancel"),
+        (_running(Verdict.ASK), "Continue or Stop"),
+        (_running(Verdict.ASK, Verdict.CONTINUE), "wait, or type !cancel"),
+        (_running(Verdict.ASK, is_owned=False), "openab run"),
+    ],
+)
+def test_who_asks_why_a_turn_does_not_move_is_told_of_its_question(
+    story: TurnStory, said: str
+) -> None:
+    (remedy,) = turn_remedies(story)
+
+    assert said in remedy
 
 
 def test_known_agents_are_found_on_path(tmp_path: Path) -> None:

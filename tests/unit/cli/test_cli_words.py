@@ -10,7 +10,7 @@ import typer
 from typer.testing import CliRunner
 
 from openab.cli.lazy import LazyGroup
-from openab.cli.main import app
+from openab.cli.main import _Words, app
 
 _HEAVY = ("sqlalchemy", "discord", "aiohttp", "pydantic", "alembic", "acp", "structlog", "rich")
 
@@ -48,6 +48,14 @@ def test_each_word_can_be_asked_for_help_without_importing_what_it_needs_to_work
 
     assert "Usage:" in said
     assert said.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("word", sorted(_Words.modules))
+def test_the_help_of_a_word_holds_nothing_about_completion(word: str) -> None:
+    said = CliRunner().invoke(app, [word, "--help"]).stdout
+
+    assert "Usage:" in said
+    assert "completion" not in said
 
 
 def test_help_names_every_word() -> None:
