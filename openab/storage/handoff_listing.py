@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from openab.domain.handoff import Direction, HandoffState
+from openab.domain.handoff import Direction
 from openab.storage import handoff_refusals, handoffs
 from openab.storage.handoff_refusals import Refused
 from openab.storage.handoffs import Handoff
@@ -36,10 +36,11 @@ class HandoffLine:
 async def list_handoffs(url: str, *, only_open: bool, limit: int) -> list[HandoffLine]:
     """The newest first, of every account. Raises as `inspection.list_turns`."""
     async with reading(url) as tx:
-        ends = [_end(one) for one in await handoffs.listed(tx, limit)]
+        ends = [_end(one) for one in await handoffs.listed(tx, limit, only_open=only_open)]
+        if only_open:
+            # What was refused or accepted is over.
+            return ends
         refused = [_refused(one) for one in await handoff_refusals.listed(tx, limit)]
-    if only_open:
-        return [line for line in ends if line.state == HandoffState.OWED]
     return sorted(ends + refused, key=lambda line: line.at, reverse=True)[:limit]
 
 

@@ -207,12 +207,12 @@ async def get(
     return _handoff(row) if row else None
 
 
-async def listed(tx: Transaction, limit: int = 200) -> list[Handoff]:
+async def listed(tx: Transaction, limit: int = 200, *, only_open: bool = False) -> list[Handoff]:
     """Both ends of the newest hand-offs, of every account that shares the database."""
-    result = await tx.execute(
-        sa.select(handoffs).order_by(handoffs.c.created_at.desc(), handoffs.c.id).limit(limit)
-    )
-    return [_handoff(row) for row in result]
+    query = sa.select(handoffs).order_by(handoffs.c.created_at.desc(), handoffs.c.id).limit(limit)
+    if only_open:
+        query = query.where(handoffs.c.state.in_([state.value for state in LIFECYCLE.open]))
+    return [_handoff(row) for row in await tx.execute(query)]
 
 
 def _handoff(row: Any) -> Handoff:

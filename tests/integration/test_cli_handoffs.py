@@ -91,6 +91,8 @@ def test_both_ends_and_the_refusals_are_listed_without_texts(typed: Typed) -> No
 def test_only_what_is_owed_is_open(typed: Typed) -> None:
     (line,) = typed("handoffs", "--open", "--json").out.splitlines()
     assert json.loads(line)["state"] == "owed"
+    # However many newer ones are over.
+    assert typed("handoffs", "--open", "--json", "--limit", "1").out.splitlines() == [line]
     assert len(typed("handoffs", "--json", "--limit", "3").out.splitlines()) == 3
 
 
