@@ -51,14 +51,7 @@ class Reloading:
         try:
             loaded = check(await read_source(self._source), self._environ, self._source)
         except ConfigInvalid as invalid:
-            for mistake in invalid.mistakes:
-                log.exception(
-                    "config_mistake",
-                    place=str(mistake.path),
-                    line=mistake.line,
-                    told=mistake.message,
-                )
-            log.exception("config_kept", mistakes=len(invalid.mistakes))
+            _tell_mistakes(invalid)
             return
         changes = check_reload(self._live.config, loaded.config)
         if not changes.now and not changes.restart:
@@ -84,6 +77,19 @@ class Reloading:
         except OSError:
             return None
         return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _tell_mistakes(invalid: ConfigInvalid) -> None:
+    """The file's mistakes, not the place in our code that found them."""
+    for mistake in invalid.mistakes:
+        log.error(
+            "config_mistake",
+            place=str(mistake.path),
+            line=mistake.line,
+            told=mistake.message,
+            remedy=mistake.remedy,
+        )
+    log.error("config_kept", mistakes=len(invalid.mistakes))
 
 
 def _tell_trust(before: frozenset[str], after: frozenset[str]) -> None:

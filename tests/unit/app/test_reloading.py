@@ -47,4 +47,5 @@ async def test_a_broken_file_changes_nobodys_trust(tmp_path: Path) -> None:
         await reloading.reload()
 
     assert live.policy().trusted_bots == {"1"}
-    assert "config_kept" in [line["event"] for line in logs]
+    assert [line["event"] for line in logs] == ["config_mistake", "config_kept"]
+    assert not any("exc_info" in line for line in logs), "a traceback tells the author nothing"
