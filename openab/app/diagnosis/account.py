@@ -13,6 +13,7 @@ from openab.channels.discord.rest import DiscordRest, Identity, TokenRefused
 from openab.config.discord import Discord
 from openab.domain.errors import OpenabError
 from openab.domain.ids import AccountId, PlatformId
+from openab.storage.trouble import of_os
 
 _CALL_SECONDS = 10.0
 _MOST_SKEW_SECONDS = 5.0
@@ -158,5 +159,5 @@ def _served_already(home: Path, identity: Identity) -> Found:
         except AccountTaken as taken:
             return well(part, f"{taken}: a second openab run would end at once")
         except OSError as error:
-            return failure(part, f"{folder}: {error.strerror}", "correct the rights of the folder")
+            return failure(part, f"{folder}: {error.strerror}", of_os(error.errno).remedy)
     return well(part, "none on this machine serves the account")

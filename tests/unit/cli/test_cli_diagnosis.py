@@ -1,24 +1,29 @@
 """Links, remedies, and what the doctor makes of files and folders."""
 
+import errno
+import os
 from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Never
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from openab.agents.limits import Timeouts
-from openab.app.diagnosis.account import _clock
+from openab.app.account_lock import AccountLock
+from openab.app.diagnosis.account import _clock, _served_already
 from openab.app.diagnosis.agent import agent
 from openab.app.diagnosis.candidates import KNOWN, on_this_machine
 from openab.app.diagnosis.links import message_id
 from openab.app.diagnosis.machine import home_folder, secrets_in_files, working_folder
 from openab.app.diagnosis.remedies import DEAD, FAILURES, turn_remedies
 from openab.app.diagnosis.report import Level
+from openab.channels.discord.rest import Identity
 from openab.domain.agent_events import FailureKind
 from openab.domain.delivery import DeadReason
+from openab.domain.ids import AccountId, PlatformId
 from openab.domain.recovery import Verdict
 from openab.ports.agent import AgentSpec
 from openab.storage.inspection import LogLine, TurnLine, TurnStory
@@ -154,6 +159,24 @@ def test_the_clock_is_compared(skews: list[float], level: Level, said: str) -> N
 
     assert found.level is level
     assert said in found.told
+
+
+@pytest.mark.parametrize(
+    ("number", "remedy"),
+    [(errno.ENOSPC, "make room on its disk"), (errno.EACCES, "permissions")],
+)
+def test_a_lock_that_cannot_be_made_is_told_with_what_mends_it(
+    number: int, remedy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_: AccountLock) -> Never:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(AccountLock, "__enter__", fails)
+    (tmp_path / "locks").mkdir()
+
+    found = _served_already(tmp_path, Identity(AccountId("900"), "sol", PlatformId("901"), True))
+
+    assert (found.level, remedy in found.remedy) == (Level.FAILURE, True)
 
 
 async def test_an_agent_that_never_answers_is_given_up_in_time(tmp_path: Path) -> None:
