@@ -15,7 +15,7 @@ from openab.domain.gates import Disposition, Verdict, mapped_text, may_claim
 from openab.domain.ids import ConversationId, MessageRef, PlatformId, snowflake
 from openab.domain.message import InboundMessage, InboundReaction
 from openab.ports.signals import Signals
-from openab.storage import accounts, inbox
+from openab.storage import accounts, conversations, inbox
 from openab.storage.engine import Database, Transaction
 
 log = structlog.get_logger()
@@ -170,7 +170,12 @@ class Intake:
         newest = _newest(batch)
         if newest is not None:
             self._greatest = max((self._greatest or newest, newest), key=snowflake)
+        settings = self._settings
+        places = {one.conversation.conversation_id for one in batch if not isinstance(one, Step)}
         async with self._database.transaction() as tx:
+            if len(places) > 1:
+                # Whoever commits several turns' streams locks them too: in another order, both would wait.
+                await conversations.hold_all(tx, settings.channel, settings.account, places)
             for event in batch:
                 await self._take(tx, event)
             if self._hold is None:

@@ -315,6 +315,21 @@ async def hold(tx: Transaction, conversation: ConversationId) -> None:
     )
 
 
+async def hold_all(
+    tx: Transaction, channel: ChannelName, account: AccountId, places: Collection[PlatformId]
+) -> None:
+    """Lock the rows of these places that are known, in the order in which everybody locks several."""
+    row = conversations.c
+    await tx.execute(
+        sa.select(row.id)
+        .where(
+            row.channel == channel, row.account == account, row.conversation_id.in_(list(places))
+        )
+        .order_by(row.id)
+        .with_for_update()
+    )
+
+
 async def locked_of(tx: Transaction, ownerships: Collection[Ownership]) -> set[ConversationId]:
     """Lock those of these conversations that are still ours; the others are left out."""
     if not ownerships:

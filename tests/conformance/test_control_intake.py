@@ -20,6 +20,7 @@ from openab.domain.turn import Claimed
 from openab.ports.signals import Signals
 from openab.ports.tasks import end, spawn
 from openab.storage import accounts, conversations, deliveries, inbox, schema, turns
+from openab.storage.conversations import Ownership
 from openab.storage.engine import CommitUnknown, Database, DatabaseUnavailable, Transaction
 from openab.storage.inbox import Entry
 from tests.builders import (
@@ -371,3 +372,36 @@ class TestAThread:
         assert ["Queued behind 1" in r.body.content for r in rows] == [True, False]
         assert ["Queued behind 2" in r.body.content for r in rows] == [False, True]
         assert all(row.body.silent and row.body.buttons for row in rows)
+
+
+async def test_several_conversations_at_once_are_never_locked_against_the_streams(
+    door: Door,
+) -> None:
+    refs = [a_ref(str(500 + n), "77") for n in range(4)]
+    async with door.database.transaction() as tx:
+        found = [await conversations.ensure(tx, ref, Place.THREAD) for ref in refs]
+    found.sort(key=lambda one: one.id, reverse=True)
+    owned = [Ownership(one.id, one.epoch) for one in found]
+    failed: list[object] = []
+    door.database.health.on_failure = failed.append
+    is_over = asyncio.Event()
+
+    async def streams() -> None:
+        """As the one committer of streams locks the conversations of all running turns."""
+        while not is_over.is_set():
+            async with door.database.transaction() as tx:
+                await conversations.locked_of(tx, owned)
+
+    flushing = spawn("streams", streams())
+    for batch in range(5):
+        await door.take(
+            *(
+                a_message(message_id=f"{batch + 1}{n}", ref=one.ref, place=Place.THREAD)
+                for n, one in enumerate(found)
+            )
+        )
+    is_over.set()
+    await asyncio.wait({flushing})
+    flushing.result()
+    assert not failed
+    assert await door.count(schema.inbox) == 20
