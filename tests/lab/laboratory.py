@@ -29,6 +29,8 @@ STOP_SECONDS, CUT_SECONDS = 5.0, 1.0
 _MISTAKES = ("broker_failed", "intake_event_failed", "conversation_step_refused")
 #: How the questions begin that have buttons: for a permission, and whether to go on.
 _QUESTIONS = ("-# 🔐", "-# ❓")
+#: How long Ann waits until she presses a button again that still stands.
+_PRESS_SECONDS = 0.5
 _ENDED = {"done", "failed", "interrupted", "cancelled"}
 #: The rows of another process give no sign when they change.
 _LOOK_SECONDS = 0.1
@@ -268,11 +270,11 @@ class Laboratory:
         """Ann says yes to every question with buttons, again and again as long as it stands."""
         while True:
             for asked, button in [*self._questions()]:
-                # Whoever asked may have died, or not hear this; a menu may be gone meanwhile.
-                with suppress(LookupError, TimeoutError):
-                    pressed = await self.ann.click(asked, button)
-                    await pressed.answer(1.0)
-            await asyncio.sleep(_LOOK_SECONDS)
+                # The question may be gone meanwhile. Whoever asked may have died, so nobody waits
+                # for an answer: one question that stands for nothing would hold up all the others.
+                with suppress(LookupError):
+                    await self.ann.click(asked, button)
+            await asyncio.sleep(_PRESS_SECONDS)
 
     def _questions(self) -> Iterator[tuple[Message, str]]:
         for thread in {said.conversation for said in self.said}:

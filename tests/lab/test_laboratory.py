@@ -26,8 +26,13 @@ RARE = {
     "commit:control.outbox.Outbox._wait_for_evidence": "old doubt: test_control_deliveries",
     "commit:control.agent_run.AgentRun._owe_notice": "long turns: test_control_turns",
     "commit:control.turn_placeholder.TurnPlaceholder.renew": "long turns: test_control_mends",
+    "commit:control.handoff_sending.HandoffSender._refuse": "bots: test_control_handoff_sending",
+    "commit:control.handoff_sending.HandoffSender._renew": "bots: test_control_handoff_sending",
+    "commit:control.handoff_sending.HandoffSender._wait": "bots: test_control_handoff_sending",
+    "commit:control.shortening.Shortening._begin": "too large: test_control_handoff_sending",
 }
-_RARE_CALLS = {"history", "fetch_message", "unarchive"}
+#: Looks at old doubt, threads out of the archive, and what only hand-offs need: each proved there.
+_RARE_CALLS = {"history", "fetch_message", "unarchive", "add_thread_member", "user_name"}
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
