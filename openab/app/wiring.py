@@ -260,7 +260,7 @@ def _open_doors(
         endings.wake,
     )
     # What there was no room for while the database was away is read from history.
-    intake.on_full, intake.on_room = doors.backfill.missed, doors.backfill.connected
+    intake.on_full, intake.on_room = doors.backfill.stand_still, doors.backfill.connected
     return intake, doors.backfill
 
 

@@ -22,6 +22,8 @@ log = structlog.get_logger()
 OVERLAP = timedelta(minutes=2)
 #: Live events wait no longer than this for their place's history.
 PATIENCE_SECONDS = 30.0
+#: So long after an event was missed history is read, if nothing else begins it before.
+AGAIN_SECONDS = 30.0
 
 
 class Backfill:
@@ -53,6 +55,7 @@ class Backfill:
         self._planned: Step | None = None
         self._round: asyncio.Task[None] | None = None
         self._patience: asyncio.TimerHandle | None = None
+        self._again: asyncio.TimerHandle | None = None
 
     @property
     def is_unfinished(self) -> bool:
@@ -68,6 +71,7 @@ class Backfill:
         if not self._settings.backfill:
             self._intake.put(Step("skip_absence", self._skip))
             return
+        self._forget_again()
         self._free = self._planned = self._intake.hold_mark()
         self._held.begin()
         if self._patience is None:
@@ -77,13 +81,19 @@ class Backfill:
         if self._round is not None:
             self._round.cancel()
 
-    def missed(self) -> None:
-        """An event was told and could not be taken: the mark stays before it until the next `connected`.
+    def stand_still(self) -> None:
+        """Events are left out: the mark stays before them until the next `connected`.
 
-        Where history is never read it is gone, and nothing waits for it.
+        Where history is never read they are gone, and nothing waits for them.
         """
         if self._settings.backfill:
             self._free = self._intake.hold_mark()
+
+    def missed(self) -> None:
+        """An event was told and could not be taken: it is read soon, for the next connection may be far."""
+        self.stand_still()
+        if self._settings.backfill and self._again is None:
+            self._read_later()
 
     async def run(self) -> None:
         """Read whenever that was asked for, until cancelled: then the next process starts over."""
@@ -93,6 +103,7 @@ class Backfill:
                 self._asked.clear()
                 await self._one_round()
         finally:
+            self._forget_again()
             self._stop_waiting()
             self._held.end()
             if self._round is not None:
@@ -163,3 +174,18 @@ class Backfill:
         if self._patience is not None:
             self._patience.cancel()
             self._patience = None
+
+    def _read_later(self) -> None:
+        self._again = asyncio.get_running_loop().call_later(AGAIN_SECONDS, self._read_again)
+
+    def _read_again(self) -> None:
+        if self._round is None:
+            self.connected()
+        else:
+            # It is not begun anew for this: it may take long, and more may be missed meanwhile.
+            self._read_later()
+
+    def _forget_again(self) -> None:
+        if self._again is not None:
+            self._again.cancel()
+            self._again = None

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from openab.control import history_reader
+from openab.control import backfill, history_reader
 from openab.control.backfill import Backfill
 from openab.control.intake import Intake, Step
 from openab.domain.delivery import Purpose
@@ -630,3 +630,32 @@ class TestAnEndInTheMiddle:
             life.backfill.put(said(1001))
             await life.drained()
             assert (await life.mark(), life.backfill.is_unfinished) == ("1001", False)
+
+    async def test_an_event_that_could_not_be_taken_is_read_though_nobody_connects(
+        self, heard: Database, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(backfill, "AGAIN_SECONDS", 0.01)
+        past, later = a_past(), a_past(*from_history(said(1001)))
+        async with Life(heard, past).lived() as life:
+            life.backfill.connected()
+            await life.finished()
+            past.said, past.servers = later.said, later.servers
+            life.backfill.missed()
+            await life.finished(times=2)
+            assert await life.asked() == ["1001"]
+            assert (await life.mark(), life.backfill.is_unfinished) == ("1001", False)
+
+    async def test_a_reading_that_is_under_way_is_not_begun_anew_for_an_event(
+        self, heard: Database, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(backfill, "AGAIN_SECONDS", 0.01)
+        past = a_past(*from_history(said(1001)))
+        gate = past.close(THREAD)
+        async with Life(heard, past).lived() as life:
+            life.backfill.connected()
+            await past.is_asked(THREAD)
+            life.backfill.missed()
+            life.backfill._read_again()
+            gate.set()
+            await life.finished(times=2)
+            assert life.counted == ["started", "finished", "started", "finished"]
