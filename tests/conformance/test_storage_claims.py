@@ -195,11 +195,11 @@ class TestAnOldOwner:
         await with_work(database, 2)
         await a_claim(database, "w1")
         async with database.transaction() as tx:
-            mine = await conversations.free_dead(tx, ACCOUNT, WorkerId("w1"), "proof")
-            other = await conversations.free_dead(tx, ACCOUNT, WorkerId("w2"), "another proof")
-        assert (mine, other) == (0, 0)
+            living = await conversations.free_dead(tx, ACCOUNT, WorkerId("w2"), "proof")
+            other = await conversations.free_dead(tx, ACCOUNT, WorkerId("w1"), "another proof")
+        assert (living, other) == (0, 0)
         async with database.transaction() as tx:
-            assert await conversations.free_dead(tx, ACCOUNT, WorkerId("w2"), "proof") == 2
+            assert await conversations.free_dead(tx, ACCOUNT, WorkerId("w1"), "proof") == 2
         assert len(await a_claim(database, "w2")) == 2
 
 
