@@ -70,13 +70,13 @@ async def concluded(
     if handoff.state is not HandoffState.OWED:
         return
     if delivery.state is DeliveryState.SENT:
-        await _noteenvelope_of(tx, settings, where, handoff, delivery)
+        await _note_sent(tx, settings, where, handoff, delivery)
     else:
         reason = _REASONS.get(delivery.dead_reason or DeadReason.REFUSED, NotSent.REFUSED)
         await note_not_sent(tx, settings, where, handoff, delivery, reason, told)
 
 
-async def _noteenvelope_of(
+async def _note_sent(
     tx: Transaction, settings: Settings, where: Conversation, handoff: Handoff, delivery: Delivery
 ) -> None:
     await handoffs.record(tx, handoff, Posted(), message_id=delivery.platform_id)
