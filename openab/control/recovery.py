@@ -1,13 +1,14 @@
 """Gives each running turn that nobody runs its verdict: it goes on, people are asked, or it ends."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import structlog
 
 from openab.control.answers import with_tables
+from openab.control.cuts import Cut
 from openab.control.left_behind import LeftBehind, left_behind, written_calls
-from openab.control.outcome import Run, finish
+from openab.control.outcome import Run, finish, prepared
 from openab.control.retire import (
     continue_key,
     owe_delete,
@@ -52,6 +53,8 @@ class _Lost:
     is_unwritten: bool
     #: What its output asks for, if that is complete.
     intent: Intent
+    #: Its final's text cut into messages, where it ends by all that is known now.
+    cut: Cut | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +106,16 @@ class Recovery:
         outputs = left.parts(turn.attempt)
         told = over_attempts([body_of(output) for output in outputs])
         told = await with_tables(told, self._services.settings.replies())
-        return _Lost(turn, left, told, is_unwritten, intent_of(outputs))
+        return await self._cut(_Lost(turn, left, told, is_unwritten, intent_of(outputs)))
+
+    async def _cut(self, lost: _Lost) -> _Lost:
+        """A long text is not cut in the transaction that decides, which is going to decide the same."""
+        async with self._services.database.read() as tx:
+            decision = decide(self._known(lost.turn, lost, await tx.now()))
+        if decision.verdict is not Verdict.END:
+            return lost
+        run = self._run(lost.turn, lost, decision)
+        return replace(lost, cut=(await prepared(self._services.settings, lost.turn, run)).cut)
 
     async def _fence(self, turn: Turn) -> bool:
         """Whether its prompt was certainly never written.
@@ -136,7 +148,7 @@ class Recovery:
                 turn = await turns.locked(tx, one.turn.id)
                 if turn is None or not _is_same(turn, one.turn):
                     continue
-                decision = decide(await self._known(tx, turn, one))
+                decision = decide(self._known(turn, one, await tx.now()))
                 decided.append((turn, decision))
                 if await self._follow(tx, where, turn, one, decision):
                     again = turn.id
@@ -144,7 +156,7 @@ class Recovery:
             self._tell(turn, decision)
         return Recovered(again, bool(decided))
 
-    async def _known(self, tx: Transaction, turn: Turn, lost: _Lost) -> LostTurn:
+    def _known(self, turn: Turn, lost: _Lost, now: datetime) -> LostTurn:
         settings = self._services.settings.recovery
         return LostTurn(
             policy=settings.policy,
@@ -154,7 +166,7 @@ class Recovery:
             is_cancelled=turn.cancel_requested_at is not None,
             is_request_done=turn.step > 1,
             is_unwritten=lost.is_unwritten,
-            question=_question(turn, await tx.now()),
+            question=_question(turn, now),
         )
 
     async def _follow(
@@ -228,6 +240,7 @@ class Recovery:
             earlier="" if is_done else lost.told,
             interruption=told,
             intent=lost.intent,
+            cut=lost.cut,
         )
 
     def _detail(self, turn: Turn, decision: Decision) -> dict[str, object]:

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
-from openab.control import owner, persist
+from openab.control import finals, owner, persist
 from openab.control.settings import RecoverySettings, Settings
 from openab.domain.ids import WorkerId
 from openab.domain.message import InboundMessage
@@ -78,6 +78,27 @@ class TestAKilledProcess:
         assert stage.channel.message(message.message_id).reactions == {"😱"}
         assert "turn_interrupted" in log
         assert not next_one.agents.prompts
+
+    async def test_leaves_a_text_that_is_cut_before_the_transaction_that_ends_its_turn(
+        self, migrated_address: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def too_late(*_: object) -> tuple[str, ...]:
+            """A long text would hold up every other writer."""
+            raise AssertionError("cut in the transaction")
+
+        async with two_lives(migrated_address) as (stage, heir):
+            message = stage.say("[[say=half of it]] [[hang]]")
+            await stage.let_it_be_seen()
+            await stage.signals.wait("streams_committed")
+            await killed(stage)
+            monkeypatch.setattr(finals, "pieces", too_late)
+            next_one = heir()
+            async with next_one.database.transaction() as tx:
+                await conversations.free_dead(tx, ACCOUNT, WorkerId("worker-1"), "proof-1")
+            await next_one.start()
+            turn = await next_one.settled(message)
+        assert turn.outcome is Outcome.INTERRUPTED
+        assert len(stage.channel.shown(message.message_id)) == 1
 
     async def test_leaves_a_queued_turn_that_is_run_once(self, migrated_address: str) -> None:
         async with two_lives(migrated_address) as (stage, heir):
