@@ -55,6 +55,8 @@ class Reloading:
             return
         changes = check_reload(self._live.config, loaded.config)
         if not changes.now and not changes.restart:
+            # Whoever asked, or mended a broken file, learns that it was read.
+            log.info("config_unchanged")
             return
         trusted = self._live.policy().trusted_bots
         self._live.config = with_live_keys(self._live.config, loaded.config)

@@ -49,3 +49,16 @@ async def test_a_broken_file_changes_nobodys_trust(tmp_path: Path) -> None:
     assert live.policy().trusted_bots == {"1"}
     assert [line["event"] for line in logs] == ["config_mistake", "config_kept"]
     assert not any("exc_info" in line for line in logs), "a traceback tells the author nothing"
+
+
+async def test_a_file_without_a_change_is_told_to_have_been_read(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(_text("1"))
+    live = Live(check(path.read_text(), ENVIRON, str(path)).config, AccountId("900"), ENVIRON)
+    applied: list[bool] = []
+
+    with capture_logs() as logs:
+        await Reloading(str(path), live, ENVIRON, lambda: applied.append(True)).reload()
+
+    assert [line["event"] for line in logs] == ["config_unchanged"]
+    assert not applied
