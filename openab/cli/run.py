@@ -19,7 +19,7 @@ from openab.config.findings import ConfigInvalid
 from openab.config.load import Loaded, load
 from openab.observability.logging import loop_exception_handler, setup
 from openab.observability.redaction import Redactor
-from openab.storage.failures import DatabaseUnavailable
+from openab.storage.failures import CommitUnknown, DatabaseUnavailable
 from openab.storage.trouble import Trouble, of_os
 from openab.storage.upgrade import SchemaRefused
 from openab.web.server import CannotListen
@@ -92,6 +92,9 @@ def _told(error: BaseException) -> tuple[str, int]:
     if isinstance(error, DatabaseUnavailable):
         told = f"the database cannot be used: {error.told}"
         return told, UNUSABLE if error.trouble in _UNUSABLE_STORE else FAILED
+    if isinstance(error, CommitUnknown):
+        # Whatever a start commits is right to commit again.
+        return f"the database broke off while it stored something: {error}; start again", FAILED
     if isinstance(error, OSError) and (trouble := of_os(error.errno)) is not Trouble.AWAY:
         told = f"{error.strerror}: {error.filename or 'a file of openab'}; {trouble.remedy}"
         return told, UNUSABLE if trouble in _UNUSABLE_STORE else FAILED

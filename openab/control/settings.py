@@ -5,11 +5,21 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from openab.domain.batching import Batching, OnBusy
+from openab.domain.binding import Limits
 from openab.domain.emojis import Emojis
 from openab.domain.gates import GatePolicy
-from openab.domain.ids import AccountId, ChannelName, ConversationRef, WorkerId
+from openab.domain.ids import (
+    AccountId,
+    ChannelName,
+    ConversationRef,
+    SessionKey,
+    WorkerId,
+    named_agent,
+)
 from openab.domain.recovery import RecoveryPolicy
+from openab.domain.spawn import SpawnLimits
 from openab.ports.agent import AgentSpec
+from openab.routing.bindings import Bindings
 from openab.text.tables import TableStyle
 from openab.text.tools import ToolDisplay
 
@@ -67,6 +77,17 @@ class RecoverySettings:
 
 
 @dataclass(frozen=True, slots=True)
+class BindingSettings:
+    """Whether conversations are bound to sessions, how long, and how far sub-agents may go."""
+
+    enabled: bool = False
+    limits: Limits = field(default_factory=Limits)
+    spawns: SpawnLimits = field(default_factory=SpawnLimits)
+    #: How often bindings are looked over whose time may be over.
+    sweep_every: timedelta = timedelta(seconds=30)
+
+
+@dataclass(frozen=True, slots=True)
 class WorkspaceSettings:
     """Which folders sessions work in."""
 
@@ -95,9 +116,12 @@ class Settings:
     #: How the death of this worker can be proved by others (see `conversations.lease_proof`).
     proof: str
     policy: Callable[[], GatePolicy]
+    #: How the default agent is started.
     agent: Callable[[], AgentSpec]
     #: (conversation, another bot is in it) → stream | heartbeat | final
     mode: Callable[[ConversationRef, bool], str]
+    #: The others, by name.
+    named_agents: Callable[[], Mapping[str, AgentSpec]] = dict
     operators: Callable[[], frozenset[str]] = frozenset
     #: What people's reactions say: plain emoji → text. Empty: reactions start nothing.
     reaction_mapping: Mapping[str, str] = field(default_factory=dict)
@@ -109,6 +133,8 @@ class Settings:
     replies: Callable[[], ReplySettings] = ReplySettings
     workspace: WorkspaceSettings = field(default_factory=WorkspaceSettings)
     recovery: RecoverySettings = RecoverySettings()
+    binding: BindingSettings = field(default_factory=BindingSettings)
+    bindings: Bindings = field(default_factory=lambda: Bindings({}))
     reactions: ReactionSettings = field(default_factory=ReactionSettings)
     #: What a bot is called; empty where nobody knows it.
     bot_name: Callable[[str], str] = _no_name
@@ -133,3 +159,8 @@ class Settings:
     commit_every: timedelta = timedelta(milliseconds=250)
     #: A placeholder is replaced before Discord limits edits of it (one hour).
     placeholder_age: timedelta = timedelta(minutes=55)
+
+    def spec_of(self, session: SessionKey) -> AgentSpec | None:
+        """How a session's agent is started; None: nobody configures it any more."""
+        name = named_agent(session)
+        return self.named_agents().get(name) if name else self.agent()

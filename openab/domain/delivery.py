@@ -47,6 +47,10 @@ class Purpose(StrEnum):
     CAP_WARNING = "cap_warning"
     #: The message by which another bot is given work.
     HANDOFF = "handoff"
+    #: The message in the parent that a sub-agent's thread hangs on.
+    STARTER = "starter"
+    #: A sub-agent's task, shown in its thread under the sub-agent's name.
+    TASK = "task"
 
 
 class DeadReason(StrEnum):

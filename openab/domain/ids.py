@@ -21,6 +21,10 @@ TurnId = NewType("TurnId", str)
 DeliveryId = NewType("DeliveryId", str)
 #: `channel:account:conversation[:agent]`.
 SessionKey = NewType("SessionKey", str)
+#: A row of `bindings`.
+BindingId = NewType("BindingId", str)
+#: A row of `spawns`.
+SpawnId = NewType("SpawnId", str)
 #: One life of a broker process.
 WorkerId = NewType("WorkerId", str)
 #: One life of an agent host.
@@ -42,6 +46,12 @@ class ConversationRef:
         """The key of the session that `agent` (None: the default agent) has here."""
         key = f"{self.channel}:{self.account}:{self.conversation_id}"
         return SessionKey(f"{key}:{agent}" if agent else key)
+
+
+def named_agent(key: SessionKey) -> str | None:
+    """Which of the named agents a session is of; None: the default agent's."""
+    parts = key.split(":", 3)
+    return parts[3] if len(parts) > 3 else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,9 @@ class TurnSource(StrEnum):
     MESSAGE = "message"
     HANDOFF = "handoff"
     SCHEDULE = "schedule"
+    #: A sub-agent's task.
+    SPAWN = "spawn"
+    #: A sub-agent's result, told to the session that asked for it.
     COMPLETION = "completion"
 
 

@@ -6,8 +6,10 @@ came from an agent or a person is `RawText` (bytes), since NUL and lone surrogat
 
 import sqlalchemy as sa
 
+from openab.domain.binding import BindingStatus, EndReason, TargetKind
 from openab.domain.delivery import DeliveryKind, DeliveryState, Purpose
 from openab.domain.handoff import Direction, HandoffState, NotSent, Refusal
+from openab.domain.spawn import SpawnRefusal, SpawnState
 from openab.domain.turn import Outcome, TurnSource, TurnState
 from openab.storage.types import JsonDocument, RawText, UtcDateTime, one_of
 
@@ -448,4 +450,106 @@ handoff_refusals = sa.Table(
     sa.Column("conversation_id", sa.String(32), nullable=False),
     sa.Column("message_id", sa.String(32), nullable=False),
     sa.Column("at", UtcDateTime, nullable=False),
+)
+
+#: Conversations that talk to another session than their own.
+bindings = sa.Table(
+    "bindings",
+    metadata,
+    sa.Column("id", sa.String(32), primary_key=True),
+    sa.Column("account", sa.String(32), nullable=False),
+    sa.Column("conversation", sa.String(32), sa.ForeignKey("conversations.id"), nullable=False),
+    sa.Column(
+        "session_key",
+        sa.String(200),
+        sa.ForeignKey("sessions.session_key"),
+        nullable=False,
+        index=True,
+    ),
+    sa.Column("kind", sa.String(16), one_of("kind", TargetKind), nullable=False),
+    sa.Column("state", sa.String(16), one_of("state", BindingStatus), nullable=False),
+    sa.Column("bound_at", UtcDateTime, nullable=False),
+    #: Empty: openab itself.
+    sa.Column("bound_by", sa.String(32), nullable=False),
+    sa.Column("last_activity_at", UtcDateTime, nullable=False),
+    #: Null: it never ends by itself.
+    sa.Column("idle_seconds", sa.Integer),
+    sa.Column("max_age_seconds", sa.Integer),
+    sa.Column("expires_at", UtcDateTime),
+    sa.Column("metadata", JsonDocument, nullable=False),
+    sa.Column("end_reason", sa.String(32), one_of("end_reason", EndReason, nullable=True)),
+    sa.Column("ended_at", UtcDateTime),
+    sa.Index(
+        "uq_bindings_active_conversation",
+        "conversation",
+        unique=True,
+        sqlite_where=sa.text("state = 'active'"),
+        postgresql_where=sa.text("state = 'active'"),
+    ),
+    #: What is still to be looked after: few among many tombstones.
+    sa.Index(
+        "ix_bindings_open",
+        "account",
+        sqlite_where=sa.text("state IN ('active', 'ending')"),
+        postgresql_where=sa.text("state IN ('active', 'ending')"),
+    ),
+    #: The newest tombstone of a place; the database asks for it, too, when a conversation is deleted.
+    sa.Index(None, "conversation", "bound_at"),
+    #: Retention finds what is old.
+    sa.Index(None, "account", "ended_at"),
+)
+
+#: Tasks that were given to sub-agents.
+spawns = sa.Table(
+    "spawns",
+    metadata,
+    sa.Column("id", sa.String(32), primary_key=True),
+    sa.Column("account", sa.String(32), nullable=False),
+    sa.Column("state", sa.String(16), one_of("state", SpawnState), nullable=False),
+    sa.Column("reason", sa.String(32), one_of("reason", SpawnRefusal, nullable=True)),
+    sa.Column("agent", sa.String(64), nullable=False),
+    sa.Column("task", RawText, nullable=False),
+    #: 1 for what an ordinary session started.
+    sa.Column("depth", sa.Integer, nullable=False),
+    #: How many led to one another without a person's word between, this one included.
+    sa.Column("in_a_row", sa.Integer, nullable=False),
+    #: Where it was asked for, and so who is told; the session there, if an agent is to learn the result.
+    sa.Column(
+        "requester_conversation", sa.String(32), sa.ForeignKey("conversations.id"), nullable=False
+    ),
+    sa.Column("parent_session_key", sa.String(200)),
+    #: The turn whose output asked for it; null: a person did.
+    sa.Column("parent_turn", sa.String(32)),
+    #: The person for whom it is done.
+    sa.Column("requester_id", sa.String(32), nullable=False),
+    sa.Column("requester_name", RawText, nullable=False),
+    sa.Column("requester_is_bot", sa.Boolean, nullable=False),
+    sa.Column("starter_delivery", sa.String(32), nullable=False, unique=True),
+    #: Known once it is opened.
+    sa.Column("session_key", sa.String(200)),
+    sa.Column("turn_id", sa.String(32), unique=True),
+    #: The answer as its parent is told it, once there is one.
+    sa.Column("answer", RawText),
+    sa.Column("created_at", UtcDateTime, nullable=False),
+    sa.Column("settled_at", UtcDateTime),
+    sa.Index(None, "account", "settled_at"),
+    sa.Index(None, "session_key"),
+    sa.Index(
+        "ix_spawns_at_work",
+        "parent_session_key",
+        sqlite_where=sa.text("state IN ('owed', 'opened')"),
+        postgresql_where=sa.text("state IN ('owed', 'opened')"),
+    ),
+    sa.Index(None, "requester_conversation"),
+)
+
+#: The webhooks by which sub-agents' tasks are shown: their ids alone, never their secrets.
+webhooks = sa.Table(
+    "webhooks",
+    metadata,
+    sa.Column("account", sa.String(32), primary_key=True),
+    #: The channel that it belongs to.
+    sa.Column("parent_conversation_id", sa.String(32), primary_key=True),
+    sa.Column("webhook_id", sa.String(32), nullable=False, index=True),
+    sa.Column("made_at", UtcDateTime, nullable=False),
 )

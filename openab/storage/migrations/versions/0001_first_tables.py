@@ -204,7 +204,7 @@ def upgrade() -> None:
             name=op.f("ck_turns_outcome"),
         ),
         sa.CheckConstraint(
-            "source IN ('message', 'handoff', 'schedule', 'completion')",
+            "source IN ('message', 'handoff', 'schedule', 'spawn', 'completion')",
             name=op.f("ck_turns_source"),
         ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_turns")),
@@ -282,7 +282,8 @@ def upgrade() -> None:
             "kind IN ('create', 'edit', 'delete', 'thread')", name=op.f("ck_deliveries_kind")
         ),
         sa.CheckConstraint(
-            "purpose IN ('thread', 'placeholder', 'final', 'notice', 'retire', 'cap_warning', 'handoff')",
+            "purpose IN ('thread', 'placeholder', 'final', 'notice', 'retire', 'cap_warning', "
+            "'handoff', 'starter', 'task')",
             name=op.f("ck_deliveries_purpose"),
         ),
         sa.CheckConstraint(
@@ -470,9 +471,142 @@ def upgrade() -> None:
         ),
         sa.PrimaryKeyConstraint("account", "slot", name=op.f("pk_handoff_refusals")),
     )
+    op.create_table(
+        "webhooks",
+        sa.Column("account", sa.String(length=32), nullable=False),
+        sa.Column("parent_conversation_id", sa.String(length=32), nullable=False),
+        sa.Column("webhook_id", sa.String(length=32), nullable=False),
+        sa.Column("made_at", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("account", "parent_conversation_id", name=op.f("pk_webhooks")),
+    )
+    op.create_index(op.f("ix_webhooks_webhook_id"), "webhooks", ["webhook_id"], unique=False)
+
+    op.create_table(
+        "spawns",
+        sa.Column("id", sa.String(length=32), nullable=False),
+        sa.Column("account", sa.String(length=32), nullable=False),
+        sa.Column("state", sa.String(length=16), nullable=False),
+        sa.Column("reason", sa.String(length=32), nullable=True),
+        sa.Column("agent", sa.String(length=64), nullable=False),
+        sa.Column("task", sa.LargeBinary(), nullable=False),
+        sa.Column("depth", sa.Integer(), nullable=False),
+        sa.Column("in_a_row", sa.Integer(), nullable=False),
+        sa.Column("requester_conversation", sa.String(length=32), nullable=False),
+        sa.Column("parent_session_key", sa.String(length=200), nullable=True),
+        sa.Column("parent_turn", sa.String(length=32), nullable=True),
+        sa.Column("requester_id", sa.String(length=32), nullable=False),
+        sa.Column("requester_name", sa.LargeBinary(), nullable=False),
+        sa.Column("requester_is_bot", sa.Boolean(), nullable=False),
+        sa.Column("starter_delivery", sa.String(length=32), nullable=False),
+        sa.Column("session_key", sa.String(length=200), nullable=True),
+        sa.Column("turn_id", sa.String(length=32), nullable=True),
+        sa.Column("answer", sa.LargeBinary(), nullable=True),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.Column("settled_at", sa.BigInteger(), nullable=True),
+        sa.CheckConstraint(
+            "state IN ('owed', 'opened', 'held', 'finished', 'refused')",
+            name=op.f("ck_spawns_state"),
+        ),
+        sa.CheckConstraint(
+            "reason IS NULL OR reason IN ('switched_off', 'unknown_agent', 'no_task', "
+            "'no_threads_here', 'too_deep', 'too_many', 'too_many_in_a_row', 'no_starter')",
+            name=op.f("ck_spawns_reason"),
+        ),
+        sa.ForeignKeyConstraint(
+            ["requester_conversation"],
+            ["conversations.id"],
+            name=op.f("fk_spawns_requester_conversation"),
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_spawns")),
+        sa.UniqueConstraint("starter_delivery", name=op.f("uq_spawns_starter_delivery")),
+        sa.UniqueConstraint("turn_id", name=op.f("uq_spawns_turn_id")),
+    )
+    op.create_index(
+        op.f("ix_spawns_account_settled_at"), "spawns", ["account", "settled_at"], unique=False
+    )
+    op.create_index(
+        "ix_spawns_at_work",
+        "spawns",
+        ["parent_session_key"],
+        unique=False,
+        sqlite_where=sa.text("state IN ('owed', 'opened')"),
+        postgresql_where=sa.text("state IN ('owed', 'opened')"),
+    )
+    op.create_index(
+        op.f("ix_spawns_requester_conversation"), "spawns", ["requester_conversation"], unique=False
+    )
+    op.create_index(op.f("ix_spawns_session_key"), "spawns", ["session_key"], unique=False)
+
+    op.create_table(
+        "bindings",
+        sa.Column("id", sa.String(length=32), nullable=False),
+        sa.Column("account", sa.String(length=32), nullable=False),
+        sa.Column("conversation", sa.String(length=32), nullable=False),
+        sa.Column("session_key", sa.String(length=200), nullable=False),
+        sa.Column("kind", sa.String(length=16), nullable=False),
+        sa.Column("state", sa.String(length=16), nullable=False),
+        sa.Column("bound_at", sa.BigInteger(), nullable=False),
+        sa.Column("bound_by", sa.String(length=32), nullable=False),
+        sa.Column("last_activity_at", sa.BigInteger(), nullable=False),
+        sa.Column("idle_seconds", sa.Integer(), nullable=True),
+        sa.Column("max_age_seconds", sa.Integer(), nullable=True),
+        sa.Column("expires_at", sa.BigInteger(), nullable=True),
+        sa.Column("metadata", sa.Text(), nullable=False),
+        sa.Column("end_reason", sa.String(length=32), nullable=True),
+        sa.Column("ended_at", sa.BigInteger(), nullable=True),
+        sa.CheckConstraint(
+            "kind IN ('subagent', 'session', 'acp')",
+            name=op.f("ck_bindings_kind"),
+        ),
+        sa.CheckConstraint(
+            "state IN ('active', 'ending', 'ended')",
+            name=op.f("ck_bindings_state"),
+        ),
+        sa.CheckConstraint(
+            "end_reason IS NULL OR end_reason IN ('idle', 'max_age', 'expired', 'unfocused', "
+            "'replaced', 'archived', 'conversation_gone')",
+            name=op.f("ck_bindings_end_reason"),
+        ),
+        sa.ForeignKeyConstraint(
+            ["conversation"], ["conversations.id"], name=op.f("fk_bindings_conversation")
+        ),
+        sa.ForeignKeyConstraint(
+            ["session_key"], ["sessions.session_key"], name=op.f("fk_bindings_session_key")
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_bindings")),
+    )
+    op.create_index(
+        op.f("ix_bindings_account_ended_at"), "bindings", ["account", "ended_at"], unique=False
+    )
+    op.create_index(
+        op.f("ix_bindings_conversation_bound_at"),
+        "bindings",
+        ["conversation", "bound_at"],
+        unique=False,
+    )
+    op.create_index(
+        "ix_bindings_open",
+        "bindings",
+        ["account"],
+        unique=False,
+        sqlite_where=sa.text("state IN ('active', 'ending')"),
+        postgresql_where=sa.text("state IN ('active', 'ending')"),
+    )
+    op.create_index(op.f("ix_bindings_session_key"), "bindings", ["session_key"], unique=False)
+    op.create_index(
+        "uq_bindings_active_conversation",
+        "bindings",
+        ["conversation"],
+        unique=True,
+        sqlite_where=sa.text("state = 'active'"),
+        postgresql_where=sa.text("state = 'active'"),
+    )
 
 
 def downgrade() -> None:
+    op.drop_table("webhooks")
+    op.drop_table("spawns")
+    op.drop_table("bindings")
     op.drop_table("handoff_refusals")
     op.drop_table("handoffs")
     op.drop_table("rate_windows")

@@ -1,0 +1,235 @@
+"""Bindings: which session a conversation talks to, and since when nobody has used it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from openab.domain.binding import (
+    LIFECYCLE,
+    BindingEvent,
+    BindingStatus,
+    EndReason,
+    Limits,
+    SessionBinding,
+    TargetKind,
+)
+from openab.domain.ids import (
+    AccountId,
+    BindingId,
+    ChannelName,
+    ConversationId,
+    ConversationRef,
+    PlatformId,
+    SessionKey,
+)
+from openab.storage.engine import Transaction
+from openab.storage.ids import new_id
+from openab.storage.schema import bindings, conversations, deliveries, turns
+from openab.storage.transitions import transition
+
+#: The partial indexes serve only a condition written word for word as theirs.
+_IS_ACTIVE = sa.text("bindings.state = 'active'")
+_IS_OPEN = sa.text("bindings.state IN ('active', 'ending')")
+
+
+@dataclass(frozen=True, slots=True)
+class NewBinding:
+    """A binding to be written."""
+
+    account: AccountId
+    conversation: ConversationId
+    session: SessionKey
+    kind: TargetKind
+    bound_by: str
+    limits: Limits = field(default_factory=Limits)
+    ttl: timedelta | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A binding, and the row of its conversation."""
+
+    binding: SessionBinding
+    conversation: ConversationId
+
+
+def farewell_key(binding: BindingId) -> str:
+    """The key of the delivery by which people learn that a binding is over."""
+    return f"binding:{binding}:farewell"
+
+
+async def add(tx: Transaction, new: NewBinding) -> BindingId:
+    """Write it, active. The caller has locked the conversation and ended the one before."""
+    binding, now = BindingId(new_id()), await tx.now()
+    idle, max_age = new.limits.idle, new.limits.max_age
+    await tx.execute(
+        sa.insert(bindings).values(
+            id=binding,
+            account=new.account,
+            conversation=new.conversation,
+            session_key=new.session,
+            kind=new.kind.value,
+            state=LIFECYCLE.initial.value,
+            bound_at=now,
+            bound_by=new.bound_by,
+            last_activity_at=now,
+            idle_seconds=_seconds(idle),
+            max_age_seconds=_seconds(max_age),
+            expires_at=now + new.ttl if new.ttl is not None else None,
+            metadata=dict(new.metadata),
+        )
+    )
+    return binding
+
+
+async def get(tx: Transaction, binding: BindingId) -> Found | None:
+    """The binding of this id, whatever state it is in."""
+    return await _one(tx, bindings.c.id == binding)
+
+
+async def active_in(tx: Transaction, conversation: ConversationId) -> Found | None:
+    """The one active binding of a conversation; whether its time is over is for the caller to judge."""
+    return await _one(tx, bindings.c.conversation == conversation, _IS_ACTIVE)
+
+
+async def last_ended_in(tx: Transaction, conversation: ConversationId) -> Found | None:
+    """The newest tombstone of a conversation."""
+    ended = bindings.c.state == BindingStatus.ENDED.value
+    return await _one(tx, bindings.c.conversation == conversation, ended)
+
+
+async def of_session(tx: Transaction, session: SessionKey) -> list[Found]:
+    """Every binding of a session that is not ended, oldest first."""
+    return await _several(tx, bindings.c.session_key == session, _IS_OPEN)
+
+
+async def open_of(tx: Transaction, account: AccountId) -> list[Found]:
+    """Every binding of an account that is not ended, oldest first."""
+    return await _several(tx, bindings.c.account == account, _IS_OPEN)
+
+
+async def touch(tx: Transaction, binding: BindingId, at: datetime | None = None) -> None:
+    """Somebody used it. Never shortens, never fails: an earlier moment or an unknown id changes nothing."""
+    moment = at or await tx.now()
+    await tx.execute(
+        sa.update(bindings)
+        .where(bindings.c.id == binding, bindings.c.last_activity_at < moment)
+        .values(last_activity_at=moment)
+    )
+
+
+async def touch_in(tx: Transaction, conversation: ConversationId) -> None:
+    """The same for whatever is bound in a conversation now."""
+    moment = await tx.now()
+    await tx.execute(
+        sa.update(bindings)
+        .where(
+            bindings.c.conversation == conversation,
+            _IS_ACTIVE,
+            bindings.c.last_activity_at < moment,
+        )
+        .values(last_activity_at=moment)
+    )
+
+
+async def limit(tx: Transaction, binding: BindingId, limits: Limits) -> None:
+    """Let it last so long from now on; its age and its last activity stay."""
+    await tx.execute(
+        sa.update(bindings)
+        .where(bindings.c.id == binding)
+        .values(idle_seconds=_seconds(limits.idle), max_age_seconds=_seconds(limits.max_age))
+    )
+
+
+async def record(
+    tx: Transaction, binding: SessionBinding, event: BindingEvent, **values: object
+) -> BindingStatus:
+    """Move it along one arrow of its lifecycle; raises StateChanged if somebody else has."""
+    return await transition(
+        tx, bindings, binding.binding_id, LIFECYCLE, binding.status, event, **values
+    )
+
+
+async def is_farewell_settled(tx: Transaction, binding: BindingId) -> bool:
+    """Whether nothing is owed any more of what tells people that it is over."""
+    row = deliveries.c
+    result = await tx.execute(
+        sa.select(sa.literal(1))
+        .where(row.key == farewell_key(binding), row.settled_at.is_(None))
+        .limit(1)
+    )
+    return result.one_or_none() is None
+
+
+def _is_busy() -> sa.ColumnElement[bool]:
+    """A turn of its session is queued or running."""
+    return sa.exists(
+        sa.select(sa.literal(1)).where(
+            sa.text("turns.state IN ('queued', 'running', 'answered')"),
+            turns.c.account == bindings.c.account,
+            turns.c.session_key == bindings.c.session_key,
+            turns.c.state != sa.literal("answered"),
+        )
+    )
+
+
+def _query(*conditions: Any) -> sa.Select[Any]:
+    where = conversations.c
+    return (
+        sa.select(
+            bindings,
+            where.channel.label("channel"),
+            where.conversation_id.label("place_id"),
+            where.parent_conversation_id.label("parent_id"),
+            _is_busy().label("is_busy"),
+        )
+        .join(conversations, where.id == bindings.c.conversation)
+        .where(*conditions)
+    )
+
+
+async def _one(tx: Transaction, *conditions: Any) -> Found | None:
+    newest = _query(*conditions).order_by(bindings.c.bound_at.desc(), bindings.c.id.desc()).limit(1)
+    row = (await tx.execute(newest)).one_or_none()
+    return _found(row) if row else None
+
+
+async def _several(tx: Transaction, *conditions: Any) -> list[Found]:
+    oldest = _query(*conditions).order_by(bindings.c.bound_at, bindings.c.id)
+    return [_found(row) for row in await tx.execute(oldest)]
+
+
+def _found(row: Any) -> Found:
+    binding = SessionBinding(
+        binding_id=BindingId(row.id),
+        target_session_key=SessionKey(row.session_key),
+        target_kind=TargetKind(row.kind),
+        conversation=ConversationRef(
+            ChannelName(row.channel),
+            AccountId(row.account),
+            PlatformId(row.place_id),
+            PlatformId(row.parent_id) if row.parent_id else None,
+        ),
+        status=BindingStatus(row.state),
+        bound_at=row.bound_at,
+        bound_by=row.bound_by,
+        last_activity_at=row.last_activity_at,
+        limits=Limits(_span(row.idle_seconds), _span(row.max_age_seconds)),
+        expires_at=row.expires_at,
+        metadata=row.metadata,
+        end_reason=EndReason(row.end_reason) if row.end_reason else None,
+        is_busy=bool(row.is_busy),
+    )
+    return Found(binding, ConversationId(row.conversation))
+
+
+def _seconds(span: timedelta | None) -> int | None:
+    return None if span is None else int(span.total_seconds())
+
+
+def _span(seconds: int | None) -> timedelta | None:
+    return None if seconds is None else timedelta(seconds=seconds)
