@@ -71,6 +71,8 @@ class MessageBody:
     pings_author: bool = True
     #: SUPPRESS_EMBEDS: no link in it is shown as a card.
     is_bare: bool = False
+    #: The name under which it is shown, where the network can show another than the account's.
+    persona: str = ""
 
     @property
     def digest(self) -> str:
@@ -99,6 +101,11 @@ def answer_body(
 ) -> MessageBody:
     """A part of a final answer; `text` is neutralised already, so that only `mention` can ping."""
     return MessageBody(content=text, mention=mention, reply_to=reply_to, pings_author=pings_author)
+
+
+def persona_body(text: str, persona: str) -> MessageBody:
+    """Something said under a sub-agent's name: `text` is neutralised already, and nobody is pinged."""
+    return MessageBody(content=text, silent=True, is_bare=True, persona=persona)
 
 
 def handoff_body(envelope: str, target: PlatformId) -> MessageBody:

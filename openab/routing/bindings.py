@@ -95,6 +95,13 @@ class Bindings:
         tx.after_commit(lambda: _tell("binding_begun", made))
         return made
 
+    async def child_of(
+        self, tx: Transaction, parent: ConversationRef, title: str, anchor: str
+    ) -> ConversationRef:
+        """Owe a conversation below `parent` without binding it yet: its session may have to be made first."""
+        adapter = self._adapter(parent.channel, TargetKind.SUBAGENT, Placement.CHILD)
+        return await adapter.child_of(tx, parent, title, anchor)
+
     async def list_by_session(self, tx: Transaction, key: SessionKey) -> list[SessionBinding]:
         """The session's active bindings, oldest first; one whose time is over is none, noted or not."""
         now = await tx.now()

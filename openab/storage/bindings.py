@@ -96,6 +96,21 @@ async def active_in(tx: Transaction, conversation: ConversationId) -> Found | No
     return await _one(tx, bindings.c.conversation == conversation, _IS_ACTIVE)
 
 
+async def newest_in(tx: Transaction, conversation: ConversationId) -> Found | None:
+    """The active binding of a conversation, else the newest one that it had."""
+    newest = (
+        _query(bindings.c.conversation == conversation)
+        .order_by(
+            sa.case((bindings.c.state == BindingStatus.ACTIVE.value, 0), else_=1),
+            bindings.c.bound_at.desc(),
+            bindings.c.id.desc(),
+        )
+        .limit(1)
+    )
+    row = (await tx.execute(newest)).one_or_none()
+    return _found(row) if row else None
+
+
 async def last_ended_in(tx: Transaction, conversation: ConversationId) -> Found | None:
     """The newest tombstone of a conversation."""
     ended = bindings.c.state == BindingStatus.ENDED.value

@@ -135,6 +135,21 @@ async def get(tx: Transaction, delivery: DeliveryId | str) -> Delivery | None:
     return _delivery(row) if row else None
 
 
+async def thread_of(tx: Transaction, conversation: ConversationId) -> DeliveryId | None:
+    """The newest delivery that opens this conversation's thread, whatever became of it."""
+    result = await tx.execute(
+        sa.select(deliveries.c.id)
+        .where(
+            deliveries.c.conversation == conversation,
+            deliveries.c.purpose == Purpose.THREAD.value,
+        )
+        .order_by(deliveries.c.ordinal.desc())
+        .limit(1)
+    )
+    found = result.scalar_one_or_none()
+    return DeliveryId(found) if found else None
+
+
 async def head(tx: Transaction, conversation: ConversationId) -> Delivery | None:
     """The first open row here but for hand-offs: nothing behind it is sent before it is settled."""
     query = _open_here(conversation).where(deliveries.c.purpose != Purpose.HANDOFF.value)

@@ -32,7 +32,7 @@ class Reactions:
 async def wish(tx: Transaction, turn: TurnId, emoji: str | None, due_at: datetime) -> None:
     """This emoji alone (or these, parted by spaces) should stand on the turn's trigger, from `due_at` on.
 
-    A hand-off's receipt stands beside them.
+    A hand-off's receipt stands beside them. A completion's trigger is no message that was said to us.
     """
     row = (
         await tx.execute(
@@ -44,6 +44,8 @@ async def wish(tx: Transaction, turn: TurnId, emoji: str | None, due_at: datetim
             ).where(turns.c.id == turn)
         )
     ).one()
+    if row.source == TurnSource.COMPLETION:
+        return
     trigger = MessageRef(row.trigger_conversation_id, row.trigger_message_id)
     wished = " ".join(filter(None, (_receipt(row.source), emoji))) or None
     await wish_on(tx, turn, row.account, trigger, wished, due_at)

@@ -70,10 +70,18 @@ class EndingSession:
 
 
 async def ensure(
-    tx: Transaction, conversation: Conversation, *, agent: str, working_dir: str
+    tx: Transaction,
+    conversation: Conversation,
+    *,
+    agent: str,
+    working_dir: str,
+    named: str | None = None,
 ) -> Session:
-    """The default agent's session here, made if need be; agent and folder stay as they were first."""
-    key = conversation.ref.session_key()
+    """A session here, made if need be; agent and folder stay as they were first.
+
+    `named`: which of the named agents it is of; None: the default one.
+    """
+    key = conversation.ref.session_key(named)
     found = await get(tx, key)
     if found:
         return found

@@ -85,6 +85,8 @@ class Turn:
     asked_at: datetime | None
     #: Who said that it goes on.
     continued_by: str | None
+    source: TurnSource
+    idempotency_key: str
 
     @property
     def counted_attempts(self) -> int:
@@ -175,6 +177,19 @@ async def open_of(tx: Transaction, conversation: ConversationId) -> list[Turn]:
         .order_by(turns.c.order_key, turns.c.seq)
     )
     return sorted((_turn(row) for row in result), key=lambda turn: turn.state != TurnState.RUNNING)
+
+
+async def is_running_elsewhere(tx: Transaction, turn: Turn) -> bool:
+    """Whether another turn of the same session runs now: in another conversation that is bound to it."""
+    result = await tx.execute(
+        sa.select(sa.literal(1)).where(
+            # The partial index serves only a condition written word for word as its own.
+            sa.text("turns.state = 'running'"),
+            turns.c.session_key == turn.session_key,
+            turns.c.id != turn.id,
+        )
+    )
+    return result.one_or_none() is not None
 
 
 async def record(
@@ -382,4 +397,6 @@ def _turn(row: Any) -> Turn:
         orderly_stops=row.orderly_stops,
         asked_at=row.asked_at,
         continued_by=row.continued_by,
+        source=TurnSource(row.source),
+        idempotency_key=row.idempotency_key,
     )

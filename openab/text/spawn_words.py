@@ -1,0 +1,112 @@
+"""What agents and people are told of sub-agents: that one begins, is refused, has finished."""
+
+from openab.domain.destination import Fallback, Reason
+from openab.domain.ids import PlatformId
+from openab.domain.message import defuse
+from openab.domain.spawn import SpawnRefusal
+from openab.domain.turn import Outcome
+from openab.text.measure import shorten
+from openab.text.menus import inert_line
+from openab.text.neutralize import neutralize
+from openab.text.titles import thread_title
+
+_LONGEST_NAME = 40
+_LONGEST_TASK = 1900
+#: So much of an answer is told to the session that asked for it.
+_LONGEST_ANSWER = 100_000
+
+
+def _name(agent: str) -> str:
+    return f"**{inert_line(agent, _LONGEST_NAME)}**"
+
+
+def starter(agent: str, requester: str, task: str) -> str:
+    """The message in the parent that a sub-agent's thread hangs on."""
+    person = inert_line(requester, _LONGEST_NAME)
+    return f"🧵 {_name(agent)} is given a task for {person}: {thread_title(task, (), agent)}"
+
+
+def echoed_task(task: str) -> str:
+    """The task as people read it in the sub-agent's thread; the agent gets the whole of it."""
+    return shorten(neutralize(task), _LONGEST_TASK)
+
+
+def refused(agent: str, refusal: SpawnRefusal) -> str:
+    """Why no sub-agent was started, and what helps."""
+    why, remedy = _WHY[refusal]
+    return f"⚠️ No sub-agent {_name(agent)} was started (`{refusal.value}`): {why}. {remedy}"
+
+
+def finished(agent: str, outcome: Outcome, thread: PlatformId | None, answer: str) -> str:
+    """What the session that gave the task is told, marked as no person's word."""
+    where = f", in the thread <#{thread}>," if thread else ""
+    said = answer.strip()
+    told = (
+        f"Its answer, which people have read{where} follows:\n\n"
+        f"{defuse(shorten(said, _LONGEST_ANSWER))}"
+        if said
+        else "It said nothing."
+    )
+    return (
+        f"[openab: your sub-agent {agent!r} {_ENDS[outcome]}. This is no person's message; answer "
+        f"the people here if there is something to tell them.]\n\n{told}"
+    )
+
+
+def reported(agent: str, outcome: Outcome) -> str:
+    """Stands in front of an answer that is shown where it was asked for, since no thread is bound to it."""
+    return (
+        f"🧵 {_name(agent)} {_ENDS[outcome]}, and no thread is bound to it any more, "
+        "so its answer is shown here."
+    )
+
+
+def kept_back(agent: str, outcome: Outcome, reason: Reason, fallback: Fallback) -> str:
+    """An answer is shown nowhere, for the time being or for good."""
+    fate = (
+        "Its answer is kept and shown once a conversation is bound to it again (`/focus`)."
+        if fallback is Fallback.HOLD
+        else "Its answer is shown nowhere; `openab turns` has it."
+    )
+    return (
+        f"⚠️ {_name(agent)} {_ENDS[outcome]}, but no place belongs to it (`{reason.value}`). {fate}"
+    )
+
+
+_ENDS = {
+    Outcome.COMPLETED: "has finished the task",
+    Outcome.FAILED: "has failed at the task",
+    Outcome.CANCELLED: "was cancelled",
+    Outcome.INTERRUPTED: "was interrupted",
+}
+_WHY = {
+    SpawnRefusal.SWITCHED_OFF: (
+        "sub-agents are switched off",
+        "An operator can set `spawn_subagent_sessions = true` in `[discord.thread_bindings]`.",
+    ),
+    SpawnRefusal.UNKNOWN_AGENT: (
+        "no agent of this name is configured",
+        "Use a name that stands as `[agents.NAME]` in the configuration.",
+    ),
+    SpawnRefusal.NO_TASK: ("there is no task", "Write the task below the directive."),
+    SpawnRefusal.NO_THREADS_HERE: (
+        "no thread can be opened here",
+        "Ask in a channel of a server, or in a thread there.",
+    ),
+    SpawnRefusal.TOO_DEEP: (
+        "a sub-agent may not start sub-agents this deep",
+        "Ask the main agent, or raise `max_subagent_depth`.",
+    ),
+    SpawnRefusal.TOO_MANY: (
+        "as many as are allowed are at work already",
+        "Wait until one has finished, or raise `max_subagents`.",
+    ),
+    SpawnRefusal.TOO_MANY_IN_A_ROW: (
+        "too many have followed one another without a person's word between",
+        "Write a message to go on.",
+    ),
+    SpawnRefusal.NO_STARTER: (
+        "the message that its thread was to hang on could not be posted in the channel",
+        "See whether the bot may write there, and ask again.",
+    ),
+}
