@@ -9,9 +9,11 @@ from rich.emoji import Emoji
 
 from openab.agents.environment import agent_environment
 from openab.agents.workspaces import LocalWorkspaces
+from openab.config.agent import Agent
 from openab.config.models import Config
 from openab.config.paths import expand_home, openab_home, user_home
 from openab.control.settings import (
+    BindingSettings,
     PoolSettings,
     ReactionSettings,
     RecoverySettings,
@@ -20,9 +22,11 @@ from openab.control.settings import (
     WorkspaceSettings,
 )
 from openab.domain.batching import Batching, DispatchMode, OnBusy
+from openab.domain.binding import Limits
 from openab.domain.gates import BotMode, GatePolicy, UserMode, plain_emoji
 from openab.domain.ids import AccountId, ChannelName, ConversationRef, WorkerId
 from openab.domain.recovery import RecoveryPolicy
+from openab.domain.spawn import SpawnLimits
 from openab.ports.agent import AgentSpec
 from openab.presentation.reactions import ReactionTiming
 from openab.presentation.settings import PresentationSettings
@@ -90,13 +94,25 @@ class Live:
         """How the default agent is started."""
         return agent_spec(self.config, self.environ)
 
+    def named_agents(self) -> Mapping[str, AgentSpec]:
+        """How the others are started."""
+        return named_agent_specs(self.config, self.environ)
+
 
 def agent_spec(config: Config, environ: Mapping[str, str]) -> AgentSpec:
     """The default agent, with its complete environment."""
-    agent = config.agent
+    return _spec(config, environ, config.agent, Path(config.agent.command).name)
+
+
+def named_agent_specs(config: Config, environ: Mapping[str, str]) -> Mapping[str, AgentSpec]:
+    """The further agents, each under the name that it is configured by."""
+    return {name: _spec(config, environ, agent, name) for name, agent in config.agents.items()}
+
+
+def _spec(config: Config, environ: Mapping[str, str], agent: Agent, name: str) -> AgentSpec:
     explicit = {name: value.reveal() for name, value in agent.env.items()}
     return AgentSpec(
-        name=Path(agent.command).name,
+        name=name,
         command=agent.command,
         args=tuple(agent.args),
         working_dir=agent.working_dir,
@@ -118,6 +134,7 @@ def settings(live: Live, account: AccountId, worker: WorkerId, proof: str) -> Se
         proof=proof,
         policy=live.policy,
         agent=live.agent,
+        named_agents=live.named_agents,
         mode=live.mode,
         operators=live.operators,
         announces_handoffs=config.handoff.announce,
@@ -152,10 +169,25 @@ def settings(live: Live, account: AccountId, worker: WorkerId, proof: str) -> Se
         recovery=RecoverySettings(
             RecoveryPolicy(config.recovery.policy.value), config.recovery.max_attempts
         ),
+        binding=binding_settings(config),
         lease=cluster.lease,
         call=cluster.call,
         drain=cluster.drain,
         keep=config.database.keep,
+    )
+
+
+def binding_settings(config: Config) -> BindingSettings:
+    """Whether conversations are bound to sessions, and how far sub-agents may go."""
+    bindings = config.discord.thread_bindings
+    return BindingSettings(
+        enabled=bindings.enabled,
+        limits=Limits(idle=bindings.idle, max_age=bindings.max_age),
+        spawns=SpawnLimits(
+            is_on=bindings.enabled and bindings.spawn_subagent_sessions,
+            depth=bindings.max_subagent_depth,
+            at_once=bindings.max_subagents,
+        ),
     )
 
 

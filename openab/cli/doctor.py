@@ -32,7 +32,8 @@ def doctor(
         raise typer.Exit(UNUSABLE)
     typer.echo(f"database: {loaded.database.masked}", err=True)
     config = loaded.config
-    quiet_logs(config.discord.bot_token.reveal(), *(v.reveal() for v in config.agent.env.values()))
+    secrets = (value.reveal() for _name, value in config.agent_variables())
+    quiet_logs(config.discord.bot_token.reveal(), *secrets)
     raise typer.Exit(asyncio.run(_examine(loaded)))
 
 

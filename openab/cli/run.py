@@ -112,6 +112,6 @@ async def _broker(loaded: Loaded, redactor: Redactor, stack: ExitStack) -> None:
 def _redactor(loaded: Loaded) -> Redactor:
     redactor = Redactor()
     redactor.add(loaded.config.discord.bot_token.reveal())
-    for value in loaded.config.agent.env.values():
+    for _name, value in loaded.config.agent_variables():
         redactor.add(value.reveal())
     return redactor

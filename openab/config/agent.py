@@ -1,9 +1,10 @@
 """The sections about agents: what to start, how many, and where they work."""
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, BeforeValidator
 
 from openab.config.fields import (
     ON,
@@ -19,6 +20,7 @@ from openab.config.fields import (
     TextMap,
     Texts,
     ours,
+    shown,
     theirs,
     wrong,
 )
@@ -26,6 +28,7 @@ from openab.config.paths import expand_home, user_home
 from openab.config.words import HostMode, OnBusy, PermissionMode, PerThread, RecoveryPolicy
 
 _DEFAULT_COMMAND = "openab-agent"
+_AGENT_NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
 
 
 def _command(value: str) -> str:
@@ -34,8 +37,19 @@ def _command(value: str) -> str:
     return value
 
 
+def _agent_name(value: object) -> object:
+    if isinstance(value, str) and not _AGENT_NAME.fullmatch(value):
+        told = f"{shown(value)} is no name for an agent"
+        raise wrong(told, "a name has 1 to 32 of the characters a-z A-Z 0-9 _ -")
+    return value
+
+
+#: It is a part of session keys, and people type it.
+AgentName = Annotated[Text, BeforeValidator(_agent_name)]
+
+
 class Agent(Section):
-    """`[agent]` and `[agents.NAME]`: one program that speaks ACP."""
+    """`[agent]`: one program that speaks ACP."""
 
     command: Annotated[Text, AfterValidator(_command)] = theirs(
         _DEFAULT_COMMAND,
@@ -51,11 +65,22 @@ class Agent(Section):
     inherit_env: Texts = theirs((), "Variables of openab's own environment to hand on.")
 
 
+class NamedAgent(Agent):
+    """`[agents.NAME]`: a further one, by which sub-agents are started."""
+
+    command: Annotated[Text, AfterValidator(_command)] = ours(..., "The program.")
+
+
 def complete_agent(written: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
     """What is written about an agent, with what the environment says where nothing is written."""
     words = environ.get("OPENAB_AGENT_COMMAND", "").split() or [_DEFAULT_COMMAND]
     implied = {"args": []} if "command" in written else {"command": words[0], "args": words[1:]}
-    completed = {**implied, **written}
+    return complete_named_agent({**implied, **written}, environ)
+
+
+def complete_named_agent(written: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
+    """The same for one that has to say its program itself."""
+    completed = dict(written)
     folder = completed.get("working_dir", "~")
     if isinstance(folder, str):
         completed["working_dir"] = str(expand_home(folder or "~", user_home(environ)))

@@ -1,5 +1,6 @@
 """The `[discord]` section: who the bot is, where and to whom it listens."""
 
+from datetime import timedelta
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -24,6 +25,7 @@ from openab.config.fields import (
 )
 from openab.config.secret import Secret
 from openab.config.words import BotMode, DispatchMode, UserMode
+from openab.domain.durations import LONGEST
 from openab.domain.ids import PlatformId
 
 DISCORD_API = "https://discord.com/api/v10"
@@ -45,21 +47,40 @@ def _base(value: str) -> str:
     return value.rstrip("/")
 
 
+def _within_ten_years(value: timedelta | None) -> timedelta | None:
+    if value is not None and value > LONGEST:
+        hours = int(LONGEST.total_seconds()) // 3600
+        raise wrong(f"this is more than {hours} hours, ten years", "write 0 for never")
+    return value
+
+
 Token = Annotated[Hidden, AfterValidator(_token), Spelled("string, never shown")]
+#: Short enough to be stored, and to be added to any date.
+BindingHours = Annotated[HoursOrNever, AfterValidator(_within_ten_years)]
 BaseAddress = Annotated[Text, AfterValidator(_base), Spelled("web address")]
 
 
 class ThreadBindings(Section):
-    """`[discord.thread_bindings]`: which thread belongs to which session, and for how long."""
+    """`[discord.thread_bindings]`: which thread talks to which session, how long, and sub-agents."""
 
-    enabled: Flag = ours(ON, "Keep a thread bound to its session.")
-    idle: HoursOrNever = ours(
+    enabled: Flag = ours(
+        ON, "Threads may be bound to another session than their own: `/focus`, sub-agents."
+    )
+    idle: BindingHours = ours(
         24, "End a binding after so many silent hours; 0: never.", alias="idle_hours"
     )
-    max_age: HoursOrNever = ours(
+    max_age: BindingHours = ours(
         0, "End a binding at this age in hours; 0: never.", alias="max_age_hours"
     )
-    spawn_subagent_sessions: Flag = ours(OFF, "Give sub-agent sessions threads of their own.")
+    spawn_subagent_sessions: Flag = ours(
+        OFF,
+        "Agents (`[[spawn:NAME]]`) and people (`/spawn`) may give a task to one of `[agents.NAME]`, "
+        "which works in a thread of its own.",
+    )
+    max_subagents: Count = ours(5, "Sub-agents at work at once for one session.")
+    max_subagent_depth: Count = ours(
+        1, "With 2 a sub-agent may start sub-agents itself, and so on."
+    )
 
 
 class Discord(Section):

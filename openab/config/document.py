@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from openab.config.agent import Agent
+from openab.config.agent import NamedAgent
 from openab.config.fields import Spelled
 from openab.config.keys import is_openab_key, keys_of, sections_in
 from openab.config.later import LATER
@@ -49,6 +49,9 @@ _OUTRO = """\
 These belong to OpenAB. They are accepted with a warning and change nothing:
 """
 
+_NAMED_AGENTS = """\
+Further agents, with the keys of `[agent]`; `command` has to be written. Sub-agents are started from them
+(`spawn_subagent_sessions` in `[discord.thread_bindings]`). A name has 1 to 32 of the characters `a-z A-Z 0-9 _ -`."""
 _HEAD = ("| key | type | default | meaning |", "| --- | --- | --- | --- |")
 _LATER = {tuple(each.key.split(".")): each.sentence for each in LATER}
 
@@ -67,13 +70,13 @@ def render() -> str:
 def _section(path: tuple[str, ...], declared: FieldInfo, title: str) -> Iterator[str]:
     lies, model = sections_in(declared.annotation) or ("", BaseModel)
     name = title.strip("[]")
-    member = "NAME" if model is Agent else '"ID"'
+    member = "NAME" if model is NamedAgent else '"ID"'
     header = {"list": f"[[{name}]]", "map": f"[{name}.{member}]"}
     lines = [f"## `{header.get(lies, title)}`{_own_mark(declared)}", ""]
     if path in _LATER:
         lines += [f"*Later:* {_LATER[path]}.", ""]
-    if lies == "map" and model is Agent:
-        yield "\n".join([*lines, "Further agents, with the keys of `[agent]`.", ""])
+    if lies == "map" and model is NamedAgent:
+        yield "\n".join([*lines, _NAMED_AGENTS, ""])
         return
     keys = keys_of(model).items()
     rows = [_row((*path, key), each) for key, each in keys if not sections_in(each.annotation)]

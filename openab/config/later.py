@@ -18,10 +18,8 @@ class Later:
 
 
 LATER: tuple[Later, ...] = (
-    Later("discord.thread_bindings", (), "threads are not bound to sessions"),
     Later("agent_host.linger_minutes", (15,), "agents live inside the broker"),
     Later("agent_host.fence_minutes", (30,), "agents live inside the broker"),
-    Later("agents", ({},), "only [agent] is used"),
     Later("cron", ({},), "nothing is prompted by the clock"),
     Later("stt", ({},), "voice messages are not transcribed"),
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from openab.config.agent import complete_agent
+from openab.config.agent import complete_agent, complete_named_agent
 from openab.config.fetch import is_remote, read_file, read_source
 from openab.config.findings import Caution, ConfigInvalid, Mistake, in_file_order
 from openab.config.keys import Findings, tidy
@@ -86,7 +86,7 @@ def _validate(
         completed["agent"] = complete_agent(completed["agent"], environ)
     if isinstance(agents := completed.get("agents"), dict):
         completed["agents"] = {
-            name: complete_agent(each, environ) if isinstance(each, dict) else each
+            name: complete_named_agent(each, environ) if isinstance(each, dict) else each
             for name, each in agents.items()
         }
     try:

@@ -1,6 +1,6 @@
 """The whole configuration as one immutable value."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated
 
 from pydantic import AfterValidator
@@ -8,7 +8,9 @@ from pydantic import AfterValidator
 from openab.config.agent import (
     Agent,
     AgentHost,
+    AgentName,
     Handoff,
+    NamedAgent,
     Permissions,
     Pool,
     Recovery,
@@ -16,6 +18,7 @@ from openab.config.agent import (
 )
 from openab.config.discord import Discord
 from openab.config.fields import freeze, ours, theirs
+from openab.config.secret import Secret
 from openab.config.serving import (
     Cluster,
     Cron,
@@ -28,7 +31,7 @@ from openab.config.serving import (
 )
 from openab.config.unserved import Unserved
 
-Agents = Annotated[Mapping[str, Agent], AfterValidator(freeze)]
+Agents = Annotated[Mapping[AgentName, NamedAgent], AfterValidator(freeze)]
 
 
 class Config(Unserved):
@@ -51,3 +54,8 @@ class Config(Unserved):
     cluster: Cluster = ours({}, "")
     agent_host: AgentHost = ours({}, "")
     http: Http = ours({}, "")
+
+    def agent_variables(self) -> Iterator[tuple[str, Secret]]:
+        """What any agent is given for its environment; most of it is secret."""
+        for agent in (self.agent, *self.agents.values()):
+            yield from agent.env.items()

@@ -38,6 +38,7 @@ def remark(written: Mapping[str, Any], config: Config, source: str, found: Findi
         found.caution(path, sentence)
     _remark_lists(written["discord"], config.discord, found)
     _remark_api_base(config.discord, found)
+    _remark_subagents(config, found)
     if config.cluster.call >= config.cluster.lease:
         found.mistake(
             ("cluster", "call_seconds"),
@@ -59,6 +60,17 @@ def _remark_lists(written: Mapping[str, Any], discord: Discord, found: Findings)
             found.caution(path, f"not looked at, since {switch} = true")
         elif allowed == frozenset():
             found.caution(("discord", switch), f"nobody is heard: {path[1]} is empty")
+
+
+def _remark_subagents(config: Config, found: Findings) -> None:
+    bindings = config.discord.thread_bindings
+    if not bindings.spawn_subagent_sessions:
+        return
+    path = ("discord", "thread_bindings", "spawn_subagent_sessions")
+    if not bindings.enabled:
+        found.caution(path, "without effect", "write enabled = true in [discord.thread_bindings]")
+    elif not config.agents:
+        found.caution(path, "no sub-agent is configured", "add [agents.NAME] with its command")
 
 
 def _remark_api_base(discord: Discord, found: Findings) -> None:

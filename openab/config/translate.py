@@ -37,7 +37,7 @@ def explain(error: ErrorDetails) -> tuple[str, str]:
     """What is wrong and what to write. A value that may be secret is never repeated."""
     kind = error["type"]
     if kind == "missing":
-        return _REQUIRED.get(path_of(error), ("this key is required", "add it"))
+        return _explain_missing(path_of(error))
     if kind == "openab":
         context = error.get("ctx", {})
         return str(context["message"]), str(context["remedy"])
@@ -48,6 +48,13 @@ def explain(error: ErrorDetails) -> tuple[str, str]:
         expected, remedy = _EXPECTED["int_from_float" if has_point else kind]
         return f"{expected} is expected, not {kind_of(error['input'])}", remedy
     return error["msg"][:1].lower() + error["msg"][1:], ""
+
+
+def _explain_missing(path: Path) -> tuple[str, str]:
+    if path[:1] == ("agents",) and path[2:] == ("command",):
+        remedy = 'add command = "…"; OPENAB_AGENT_COMMAND counts for [agent] alone'
+        return "this agent's program is missing", remedy
+    return _REQUIRED.get(path, ("this key is required", "add it"))
 
 
 def _explain_word(error: ErrorDetails) -> tuple[str, str]:

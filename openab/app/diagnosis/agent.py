@@ -9,8 +9,6 @@ from openab.app.diagnosis.report import Found, failure, well
 from openab.domain.agent_events import AgentFailure
 from openab.ports.agent import AgentRefused, AgentSpec, AgentUnavailable
 
-_PART = "agent"
-
 
 @dataclass(frozen=True, slots=True)
 class AgentTried:
@@ -33,14 +31,15 @@ async def try_agent(spec: AgentSpec, timeouts: Timeouts | None = None) -> AgentT
     return AgentTried(None, opened.agent_name, opened.agent_version)
 
 
-async def agent(spec: AgentSpec, timeouts: Timeouts | None = None) -> Found:
-    """The same as a line of a report."""
+async def agent(spec: AgentSpec, timeouts: Timeouts | None = None, section: str = "agent") -> Found:
+    """The same as a line of a report; `section` is where the configuration has it."""
     tried = await try_agent(spec, timeouts)
     command = " ".join((spec.command, *spec.args))
     if tried.failure is None:
         named = f"{tried.name or 'an agent'} {tried.version}".strip()
-        return well(_PART, f"{command} answers as {named} and opens a session")
-    return failure(_PART, f"{command}: {told(tried.failure)}", FAILURES[tried.failure.kind])
+        return well(section, f"{command} answers as {named} and opens a session")
+    remedy = FAILURES[tried.failure.kind].replace("[agent]", f"[{section}]")
+    return failure(section, f"{command}: {told(tried.failure)}", remedy)
 
 
 def told(failed: AgentFailure) -> str:

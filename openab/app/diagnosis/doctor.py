@@ -11,10 +11,11 @@ from openab.app.diagnosis.agent import agent
 from openab.app.diagnosis.database import database
 from openab.app.diagnosis.machine import home_folder, secrets_in_files, working_folder
 from openab.app.diagnosis.report import Found, Level, warning, well
-from openab.app.values import agent_spec
+from openab.app.values import agent_spec, named_agent_specs
 from openab.config.fetch import is_remote, shown_source
 from openab.config.load import Loaded
 from openab.config.paths import openab_home
+from openab.ports.agent import AgentSpec
 
 #: Told in full by the check of the lists themselves.
 _TOLD_ANYWAY = ("an empty list means",)
@@ -32,16 +33,25 @@ async def examine(
     upgrades = config.database.auto_upgrade
     itself = loaded.database.is_sqlite if upgrades is None else upgrades
     yield await database(loaded.database, upgrades_itself=itself)
-    folder = working_folder(Path(config.agent.working_dir))
-    yield folder
-    if folder.level is Level.FAILURE:
-        yield warning("agent", "not tried without its working directory", "mend that first")
-    else:
-        yield await agent(agent_spec(config, environ), timeouts)
+    specs = {"agent": agent_spec(config, environ)}
+    for name, spec in named_agent_specs(config, environ).items():
+        specs[f"agents.{name}"] = spec
+    for section, spec in specs.items():
+        async for found in _agent(spec, section, timeouts):
+            yield found
     for found in everybody(config.discord):
         yield found
     async for found in account(config.discord, home):
         yield found
+
+
+async def _agent(spec: AgentSpec, section: str, timeouts: Timeouts | None) -> AsyncIterator[Found]:
+    folder = working_folder(Path(spec.working_dir), section)
+    yield folder
+    if folder.level is Level.FAILURE:
+        yield warning(section, "not tried without its working directory", "mend that first")
+    else:
+        yield await agent(spec, timeouts, section)
 
 
 def _configuration(loaded: Loaded) -> Iterator[Found]:
@@ -54,7 +64,7 @@ def _configuration(loaded: Loaded) -> Iterator[Found]:
 
 def _secret_texts(loaded: Loaded) -> Iterator[str]:
     yield loaded.config.discord.bot_token.reveal()
-    for name, value in loaded.config.agent.env.items():
+    for name, value in loaded.config.agent_variables():
         # Most of an agent's variables are no secrets, and `1` stands in every file.
         if _SECRET_NAME.search(name) and len(value.reveal()) >= _SHORTEST_SECRET:
             yield value.reveal()

@@ -32,15 +32,15 @@ def home_folder(home: Path) -> Iterator[Found]:
         yield well(part, f"{home}, for its owner alone")
 
 
-def working_folder(path: Path) -> Found:
-    """The agent's working directory."""
-    part = "working directory"
+def working_folder(path: Path, section: str = "agent") -> Found:
+    """The agent's working directory; `section` is where the configuration has it."""
+    part = "working directory" if section == "agent" else f"working directory of {section}"
     if not path.exists():
         return failure(part, f"{path} does not exist", f"mkdir -p {_quoted(path)}")
     if not path.is_dir():
-        return failure(part, f"{path} is no folder", "correct [agent].working_dir")
+        return failure(part, f"{path} is no folder", f"correct [{section}].working_dir")
     if not os.access(path, os.W_OK | os.X_OK):
-        remedy = "correct its rights or [agent].working_dir"
+        remedy = f"correct its rights or [{section}].working_dir"
         return failure(part, f"{path} cannot be written", remedy)
     return well(part, str(path))
 

@@ -96,6 +96,8 @@ def test_the_defaults() -> None:
     assert config.discord.allow_user_messages is UserMode.MULTIBOT_MENTIONS
     assert config.discord.thread_bindings.idle == timedelta(hours=24)
     assert config.discord.thread_bindings.max_age is None
+    assert config.discord.thread_bindings.max_subagents == 5
+    assert config.discord.thread_bindings.max_subagent_depth == 1
     assert config.presentation.mode is PresentationMode.STREAM
     assert config.presentation.multibot_mode is None
     assert config.presentation.edit_interval == timedelta(milliseconds=1500)
@@ -130,6 +132,15 @@ def test_further_agents_have_the_same_keys() -> None:
 
     assert config.agents["sol"].command == "codex-acp"
     assert config.agents["sol"].working_dir == "/home/me/sol"
+
+
+def test_further_agents_do_not_come_from_the_variable() -> None:
+    section = '[agents.Sol_2-x]\ncommand = "mine"\n[agents.luna]\ncommand = "hers"\nargs = ["a"]'
+    agents = with_token(section, OPENAB_AGENT_COMMAND="opencode acp --x").config.agents
+
+    assert (agents["Sol_2-x"].command, agents["Sol_2-x"].args) == ("mine", ())
+    assert agents["Sol_2-x"].working_dir == "/home/me"
+    assert (agents["luna"].command, agents["luna"].args) == ("hers", ("a",))
 
 
 @given(st.integers(min_value=2**53, max_value=2**64 - 1), st.sampled_from(["{}", '"{}"']))
@@ -203,7 +214,8 @@ def test_the_variable_beats_the_configured_database() -> None:
 
 def test_nothing_that_prints_a_configuration_tells_its_secrets() -> None:
     loaded = with_token(
-        '[agent]\nenv = { KEY = "hidden-1" }\n[database]\nurl = "postgresql://u:hidden-2@h/d"\n'
+        '[agent]\nenv = { KEY = "hidden-1" }\n[agents.s]\ncommand = "c"\nenv = { K = "hidden-5" }\n'
+        '[database]\nurl = "postgresql://u:hidden-2@h/d"\n'
         '[stt]\napi_key = "hidden-3"\n[secrets.refs]\na = "hidden-4"'
     )
 

@@ -100,6 +100,14 @@ url = "mysql://u:pw@h/d"
         ('agent = "x"\n' + TOKEN, "a table is expected, not a string", "[section]"),
         (TOKEN + '[agent]\ncommand = ""', "command is empty", "program"),
         (TOKEN + "[agent]\nenv = { A = 1 }", "a string is expected", "quotes"),
+        (TOKEN + "[agents.sol]\nargs = []", "program is missing", "OPENAB_AGENT_COMMAND counts"),
+        (TOKEN + '[agents.sol]\ncommand = ""', "command is empty", "program"),
+        (TOKEN + '[agents."so l"]\ncommand = "x"', '"so l" is no name', "1 to 32 of the"),
+        (TOKEN + '[agents.""]\ncommand = "x"', '"" is no name', "a-z A-Z 0-9 _ -"),
+        (TOKEN + f'[agents.{33 * "x"}]\ncommand = "x"', "is no name for an agent", "1 to 32"),
+        (TOKEN + "[agents]\nsol = 1", "a table is expected", "[section]"),
+        (TOKEN + "[discord.thread_bindings]\nidle_hours = 87601", "ten years", "0 for never"),
+        (TOKEN + "[discord.thread_bindings]\nmax_subagents = 0", "0 is not allowed", "1 or more"),
         (TOKEN + '[http]\nlisten = "host:99999"', "no address with a port", "127.0.0.1:8787"),
         (TOKEN + '[database]\nurl = "sqlite://"', "three slashes", "sqlite:///"),
         (TOKEN + "[database]\nurl = 5", "a string is expected", "quotes"),
@@ -166,6 +174,16 @@ def test_an_undefined_name_is_not_told_twice() -> None:
         ('[filestore]\nbucket = "b"\nregion = "r"', "filestore", "not served"),
         ("[[cronjobs]]\na = 1", "cronjobs", "write [[cron.jobs]]"),
         ("[stt]\nenabled = true", "stt", "comes later"),
+        (
+            "[discord.thread_bindings]\nspawn_subagent_sessions = true",
+            "discord.thread_bindings.spawn_subagent_sessions",
+            "no sub-agent is configured add [agents.NAME]",
+        ),
+        (
+            "[discord.thread_bindings]\nspawn_subagent_sessions = true\nenabled = false",
+            "discord.thread_bindings.spawn_subagent_sessions",
+            "without effect write enabled = true",
+        ),
         ("[agent_host]\nlinger_minutes = 1", "agent_host.linger_minutes", "comes later"),
     ],
 )
@@ -183,6 +201,9 @@ def test_what_is_only_said(text: str, path: str, said: str) -> None:
         'api_base = "http://127.0.0.1:8080/api/v10"',
         '[agent_host]\nmode = "daemon"',
         '[workspace]\nper_thread = "off"',
+        '[agents.sol]\ncommand = "x"',
+        "[discord.thread_bindings]\nidle_hours = 1\nmax_age_hours = 87600",
+        "[discord.thread_bindings]\nspawn_subagent_sessions = true\n[agents.s]\ncommand = 'x'",
         "[stt]\nenabled = false",
         "[cron]\nusercron_enabled = false",
     ],
@@ -194,9 +215,8 @@ def test_what_is_as_it_says_needs_no_word(text: str) -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("discord.thread_bindings.idle_hours", "1"),
+        ("agent_host.fence_minutes", "1"),
         ("cron.usercron_enabled", "true"),
-        ("agents.sol.command", '"x"'),
     ],
 )
 def test_a_key_whose_feature_comes_later_says_so(key: str, value: str) -> None:
