@@ -6,7 +6,7 @@ notices) are silent and begin with `-# `, which marks them as never being input 
 """
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from openab.domain.ids import PlatformId
 
@@ -104,8 +104,11 @@ def answer_body(
 
 
 def persona_body(text: str, persona: str) -> MessageBody:
-    """Something said under a sub-agent's name: `text` is neutralised already, and nobody is pinged."""
-    return MessageBody(content=text, silent=True, is_bare=True, persona=persona)
+    """Something shown under a sub-agent's name: `text` is neutralised already, and nobody is pinged.
+
+    It is a presentation message, since other bots in the thread see it as a bot's.
+    """
+    return replace(presentation_body(text), is_bare=True, persona=persona)
 
 
 def handoff_body(envelope: str, target: PlatformId) -> MessageBody:

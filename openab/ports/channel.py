@@ -39,6 +39,10 @@ class Refusal(StrEnum):
     THREAD_LIMIT = "thread_limit"
     #: 50006, 50035: the body is empty or invalid.
     INVALID_BODY = "invalid_body"
+    #: 10015: the webhook is gone.
+    WEBHOOK_GONE = "webhook_gone"
+    #: 30007: the channel has as many webhooks as it may have.
+    WEBHOOK_LIMIT = "webhook_limit"
     #: 200000: AutoMod blocked it.
     BLOCKED = "blocked"
     #: 401: the token is not accepted any more.
@@ -100,6 +104,29 @@ class Channel(Protocol):
 
     async def open_thread(self, trigger: MessageRef, title: str, seconds: float) -> PlatformId:
         """Open a thread on a message. THREAD_EXISTS is raised, not adopted: the caller decides."""
+        ...
+
+    async def find_webhook(self, parent: PlatformId, seconds: float) -> PlatformId | None:
+        """Our webhook of a channel, the oldest if there are several; whoever looks later finds the same."""
+        ...
+
+    async def make_webhook(self, parent: PlatformId, seconds: float) -> PlatformId:
+        """Make one. Two that are made at once are two: look again, and use what is found."""
+        ...
+
+    async def post_as_persona(
+        self,
+        thread: PlatformId,
+        parent: PlatformId,
+        webhook: PlatformId,
+        body: MessageBody,
+        seconds: float,
+    ) -> PlatformId:
+        """Post in a thread below `parent` under the body's persona; it pings nobody.
+
+        The webhook's credential is asked for anew each time, so this is a read and one post: what is
+        said of one call above is true of the post. There is no nonce. WEBHOOK_GONE: make another.
+        """
         ...
 
     async def unarchive(self, conversation_id: PlatformId, seconds: float) -> None:

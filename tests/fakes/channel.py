@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from openab.domain.errors import OpenabError
 from openab.domain.ids import MessageRef, PlatformId
@@ -72,6 +73,8 @@ class RecordingChannel:
         self._messages: dict[PlatformId, Posted] = {}
         self._nonces: dict[str, PlatformId] = {}
         self._threads: dict[PlatformId, _Thread] = {}
+        #: Every channel's webhooks that are ours, the oldest first; deleted ones are taken out.
+        self.webhooks: dict[PlatformId, list[PlatformId]] = {}
         self._gone: set[PlatformId] = set()
         self._faults: list[_Fault] = []
         self._next_id = first_id
@@ -113,6 +116,11 @@ class RecordingChannel:
     def archive(self, thread: str, *, locked: bool = False) -> None:
         """A moderator archives a thread."""
         self._threads[PlatformId(thread)] = _Thread(archived=True, locked=locked)
+
+    def delete_webhook(self, webhook: str) -> None:
+        """A moderator deletes a webhook."""
+        for known in self.webhooks.values():
+            known[:] = [one for one in known if one != webhook]
 
     def close_conversation(self, conversation_id: str) -> None:
         """The conversation is deleted."""
@@ -167,6 +175,30 @@ class RecordingChannel:
         call = Call("open_thread", trigger.conversation_id, trigger.message_id, word=title)
         await self._call(call, seconds, lambda: self._open(trigger, title))
         return trigger.message_id
+
+    async def find_webhook(self, parent: PlatformId, seconds: float) -> PlatformId | None:
+        await self._call(Call("find_webhook", parent), seconds, lambda: self._existing(parent))
+        return next(iter(self.webhooks.get(parent, [])), None)
+
+    async def make_webhook(self, parent: PlatformId, seconds: float) -> PlatformId:
+        made: list[PlatformId] = []
+        call = Call("make_webhook", parent)
+        await self._call(call, seconds, lambda: made.append(self._make_webhook(parent)))
+        return made[0]
+
+    async def post_as_persona(
+        self,
+        thread: PlatformId,
+        parent: PlatformId,
+        webhook: PlatformId,
+        body: MessageBody,
+        seconds: float,
+    ) -> PlatformId:
+        call = Call("post_as_persona", thread, body=body, word=webhook)
+        made: list[PlatformId] = []
+        post = partial(self._post_as, thread, parent, webhook, body)
+        await self._call(call, seconds, lambda: made.append(post()))
+        return made[0]
 
     async def unarchive(self, conversation_id: PlatformId, seconds: float) -> None:
         call = Call("unarchive", conversation_id)
@@ -242,6 +274,23 @@ class RecordingChannel:
             return earlier
         self._wake(call.conversation_id)
         return self._post(call.conversation_id, self.account, body, nonce).message_id
+
+    def _make_webhook(self, parent: PlatformId) -> PlatformId:
+        self._existing(parent)
+        self._next_id += 1
+        made = PlatformId(str(self._next_id))
+        self.webhooks.setdefault(parent, []).append(made)
+        return made
+
+    def _post_as(
+        self, thread: PlatformId, parent: PlatformId, webhook: PlatformId, body: MessageBody
+    ) -> PlatformId:
+        if webhook not in self.webhooks.get(parent, []):
+            raise ChannelRejected(Refusal.WEBHOOK_GONE, "there is no such webhook", 10015)
+        self._existing(thread)
+        _may_stand(body)
+        self._wake(thread)
+        return self._post(thread, webhook, body, None).message_id
 
     def _post(
         self, conversation: PlatformId, author: PlatformId, body: MessageBody, nonce: str | None

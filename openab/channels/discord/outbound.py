@@ -7,7 +7,7 @@ from typing import Any
 
 from discord.http import Route
 
-from openab.channels.discord import threads
+from openab.channels.discord import threads, webhooks
 from openab.channels.discord.bodies import payload
 from openab.channels.discord.rest import DiscordRest
 from openab.domain.ids import MessageRef, PlatformId
@@ -57,6 +57,26 @@ class DiscordChannel:
     async def open_thread(self, trigger: MessageRef, title: str, seconds: float) -> PlatformId:
         """As the port says."""
         return await threads.open_thread(self._rest, trigger, title, seconds, self._permit)
+
+    async def find_webhook(self, parent: PlatformId, seconds: float) -> PlatformId | None:
+        """As the port says."""
+        return await webhooks.find(self._rest, parent, seconds)
+
+    async def make_webhook(self, parent: PlatformId, seconds: float) -> PlatformId:
+        """As the port says."""
+        return await webhooks.make(self._rest, parent, seconds, self._permit)
+
+    async def post_as_persona(
+        self,
+        thread: PlatformId,
+        parent: PlatformId,
+        webhook: PlatformId,
+        body: MessageBody,
+        seconds: float,
+    ) -> PlatformId:
+        """As the port says."""
+        place = webhooks.Stand(thread, parent, webhook)
+        return await webhooks.post(self._rest, place, body, seconds, self._permit)
 
     async def unarchive(self, conversation_id: PlatformId, seconds: float) -> None:
         """As the port says."""

@@ -81,6 +81,8 @@ class DiscordRest:
         self._wall = wall
         #: Discord's clock minus ours in seconds, as its last answer told; it tells whole seconds.
         self.skew = 0.0
+        #: Who the token is, since the last `login`.
+        self.identity: Identity | None = None
         self._http: HTTPClient | None = None
         self._embargo = Embargo()
         #: Calls whose outcome is known, but which discord.py's limiter still holds.
@@ -99,13 +101,14 @@ class DiscordRest:
             user = await self._one_try(
                 self._http.static_login(self._token), _LOGIN_ROUTE, seconds, None
             )
-            return await self._identity(json.loads(user), seconds)
+            self.identity = await self._identity(json.loads(user), seconds)
         except (DeliveryUnknown, KeyError, ValueError) as error:
             raise ChannelUnreachable(f"no usable answer to the login: {error}") from error
         except ChannelRejected as error:
             if error.refusal is Refusal.UNAUTHORIZED:
                 raise TokenRefused(str(error)) from error
             raise
+        return self.identity
 
     async def check_token(self, seconds: float = 10.0) -> None:
         """Raise TokenRefused if Discord takes the token no longer; otherwise as `call`."""
