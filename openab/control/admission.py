@@ -28,9 +28,17 @@ from openab.domain.gates import (
 )
 from openab.domain.handoff import Candidate
 from openab.domain.ids import ConversationId, MessageRef, PlatformId, TurnId, snowflake
-from openab.domain.message import InboundMessage, InboundReaction
+from openab.domain.message import AuthorKind, InboundMessage, InboundReaction
 from openab.domain.outbound import content_digest, is_presentation
-from openab.storage import absences, bot_runs, conversations, deliveries, inbox, participation
+from openab.storage import (
+    absences,
+    bot_runs,
+    conversations,
+    deliveries,
+    inbox,
+    participation,
+    webhooks,
+)
 from openab.storage.conversations import Conversation
 from openab.storage.engine import Transaction
 from openab.storage.ids import new_id
@@ -61,6 +69,7 @@ class Admission:
         """Take one message. Raises Duplicate."""
         settings = self._settings
         policy = settings.policy()
+        message = await self._attributed(tx, message)
         here = await self._noted(tx, message, policy)
         run = await self._run(tx, here, message, policy)
         claim = claim_of(message)
@@ -75,6 +84,19 @@ class Admission:
         reception = Reception(message, text, here, verdict, run=run)
         await self._follow(tx, reception, entry_of(settings, message, verdict))
         return verdict
+
+    async def _attributed(self, tx: Transaction, message: InboundMessage) -> InboundMessage:
+        """What a webhook of ours has said is our own word; every other webhook is somebody else."""
+        author, account = message.author, self._settings.account
+        if author.kind is not AuthorKind.WEBHOOK:
+            return message
+        # History may have what a webhook said that is gone since.
+        is_ours = await webhooks.is_ours(tx, account, author.id) or await deliveries.is_claimed(
+            tx, account, message.message_id
+        )
+        return (
+            replace(message, author=replace(author, kind=AuthorKind.SELF)) if is_ours else message
+        )
 
     async def _handoff(
         self,
@@ -189,17 +211,21 @@ class Admission:
     async def _echo(self, tx: Transaction, reception: Reception) -> None:
         """Our own message came back: it settles the doubt about the delivery whose nonce it carries.
 
-        History has no nonces: there it is the tried create that nobody has seen yet and says the same.
+        History has no nonces, and webhooks have none either: there it is the tried create that nobody
+        has seen yet and says the same.
         Only the owner changes the row's state, and tells whoever waits for the message.
         """
         message, account = reception.message, self._settings.account
+        is_persona = str(message.author.id) != str(account)
         if await deliveries.is_claimed(tx, account, message.message_id):
             return
         if message.nonce:
             delivery = await deliveries.by_nonce(tx, account, message.nonce)
-        elif message.from_history:
+        elif message.from_history or is_persona:
             digest = content_digest(message.text)
-            delivery = await deliveries.in_doubt(tx, reception.here.id, digest, message.message_id)
+            delivery = await deliveries.in_doubt(
+                tx, reception.here.id, digest, message.message_id, is_task=is_persona
+            )
         else:
             return
         if delivery is None or delivery.platform_id:

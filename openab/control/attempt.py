@@ -1,10 +1,11 @@
 """One try of a delivery: the call it stands for, and its outcome as one of four results."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 
-from openab.domain.delivery import DeliveryKind
+from openab.domain.delivery import DeliveryKind, Purpose
 from openab.domain.errors import Transient, Unknown
 from openab.domain.ids import DeliveryId, MessageRef, PlatformId
 from openab.ports.channel import Channel, ChannelRejected, Refusal
@@ -39,10 +40,18 @@ class Answer:
 class AttemptMaker:
     """Makes the calls of one conversation."""
 
-    def __init__(self, channel: Channel, conversation_id: PlatformId, call: timedelta) -> None:
+    def __init__(
+        self,
+        channel: Channel,
+        conversation_id: PlatformId,
+        call: timedelta,
+        post_task: Callable[[Delivery], Awaitable[PlatformId]],
+    ) -> None:
+        """`post_task` posts what is shown under a sub-agent's name."""
         self._channel = channel
         self._conversation_id = conversation_id
         self._seconds = call.total_seconds()
+        self._post_task = post_task
         self._unarchived_for: set[DeliveryId] = set()
 
     async def make(self, delivery: Delivery, target: Delivery | None) -> Answer:
@@ -74,6 +83,8 @@ class AttemptMaker:
         return Answer(Result.NOT_DONE, reason="taken out of the archive")
 
     async def _call(self, delivery: Delivery, target: Delivery | None) -> PlatformId | None:
+        if delivery.purpose is Purpose.TASK:
+            return await self._post_task(delivery)
         if delivery.kind is DeliveryKind.CREATE:
             return await self._channel.create_message(
                 self._conversation_id, delivery.body, delivery.nonce, self._seconds

@@ -30,18 +30,22 @@ async def look(
     delivery: Delivery,
     call: timedelta,
     is_taken: Callable[[str], Awaitable[bool]],
+    *,
+    author: PlatformId | None = None,
 ) -> Finding:
     """Page through the messages behind the row's anchor and find the one that must be ours.
 
     The look is valid only if the history may be read, the anchor itself is there (or is the thread's
     own beginning), and the history was read to its end. A thread is there if it can be read at all.
+    `author` is whose message it is, if not the account's own.
     """
     try:
         if delivery.kind is DeliveryKind.THREAD:
             return await _look_for_thread(channel, ref, call)
         if not await _is_anchored(channel, ref, delivery, call):
             return Finding("invalid")
-        return await _scan(channel, ref, delivery, call, is_taken)
+        writer = str(author or ref.account)
+        return await _scan(channel, ref, delivery, call, is_taken, writer)
     except ChannelRejected:
         # Whoever may not read the history will never see the message in it.
         return Finding("invalid")
@@ -79,6 +83,7 @@ async def _scan(
     delivery: Delivery,
     call: timedelta,
     is_taken: Callable[[str], Awaitable[bool]],
+    writer: str,
 ) -> Finding:
     after = delivery.anchor or ref.conversation_id
     for _ in range(_PAGES):
@@ -86,7 +91,7 @@ async def _scan(
             ref.conversation_id, after=after, limit=_PAGE, seconds=call.total_seconds()
         )
         for message in page:
-            if _is_ours(message, ref, delivery) and not await is_taken(message.message_id):
+            if _is_ours(message, writer, delivery) and not await is_taken(message.message_id):
                 return Finding("found", message.message_id)
         if len(page) < _PAGE:
             return Finding("absent")
@@ -94,8 +99,8 @@ async def _scan(
     return Finding("invalid")
 
 
-def _is_ours(message: SeenMessage, ref: ConversationRef, delivery: Delivery) -> bool:
-    if str(message.author_id) != str(ref.account) or message.is_interaction:
+def _is_ours(message: SeenMessage, writer: str, delivery: Delivery) -> bool:
+    if str(message.author_id) != writer or message.is_interaction:
         return False
     if message.nonce is not None:
         return message.nonce == delivery.nonce

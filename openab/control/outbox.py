@@ -14,6 +14,7 @@ from openab.control.evidence import Finding, look
 from openab.control.handoff_sending import HandoffSender
 from openab.control.handoff_settling import concluded, is_over
 from openab.control.parent import tell_waiting, thread_refused
+from openab.control.personas import Personas
 from openab.control.refusals import Refused, instead_of_edit, settle_refusal, tell_unclear
 from openab.control.retire import is_placeholder, is_pointless, retire_older
 from openab.control.settings import Settings
@@ -35,7 +36,7 @@ from openab.domain.ids import PlatformId
 from openab.ports.channel import Channel
 from openab.ports.signals import Signals
 from openab.ports.tasks import end, spawn
-from openab.storage import conversations, deliveries, turns
+from openab.storage import accounts, bindings, conversations, deliveries, turns
 from openab.storage.conversations import Conversation, Ownership
 from openab.storage.deliveries import Delivery
 from openab.storage.engine import Database, Transaction
@@ -82,7 +83,10 @@ class Outbox:
         self._on_sent = on_sent
         self._count = count
         self._unrecorded: tuple[Delivery, Answer] | None = None
-        self._attempts = AttemptMaker(channel, where.ref.conversation_id, settings.call)
+        self._personas = Personas(database, channel, settings, where, ownership)
+        self._attempts = AttemptMaker(
+            channel, where.ref.conversation_id, settings.call, self._personas.post
+        )
         self._handoffs = HandoffSender(
             database, channel, settings, where, ownership, names or BotNames()
         )
@@ -126,12 +130,16 @@ class Outbox:
         """Whether there is anything to send, after what has to be seen to first."""
         if delivery.purpose is Purpose.HANDOFF:
             return await self._handoffs.prepare(delivery)
+        if delivery.purpose is Purpose.TASK:
+            return await self._personas.prepare(delivery)
         return not await self._is_said_by_another(delivery)
 
     def _must_look(self, delivery: Delivery, now: datetime) -> bool:
         """Past the nonce's window, or refused after doubt, only evidence can tell."""
         if delivery.state is not DeliveryState.UNKNOWN or delivery.platform_id:
             return False
+        if delivery.purpose is Purpose.TASK:
+            return True
         if delivery.is_look_only or delivery.kind is not DeliveryKind.CREATE:
             return delivery.is_look_only
         if is_over(delivery, now):
@@ -208,6 +216,8 @@ class Outbox:
                 return None
             if fresh.purpose is Purpose.HANDOFF and not await self._handoffs.may_begin(tx, fresh):
                 return None
+            if fresh.purpose is Purpose.TASK and not await self._personas.may_begin(tx, fresh):
+                return None
             target = await self._target(tx, fresh)
             now = await tx.now()
             begun = await deliveries.record(
@@ -279,6 +289,16 @@ class Outbox:
             await concluded(tx, self._settings, self._where, sent)
         await settle_turn(tx, self._settings, sent.turn)
         tx.after_commit(lambda: self._on_sent(sent))
+        if sent.kind is DeliveryKind.CREATE:
+            await self._note_activity(tx)
+
+    async def _note_activity(self, tx: Transaction) -> None:
+        """The bot, or a webhook of ours, has spoken here.
+
+        Last in its transaction: the account's row is everybody's, and intake locks it last, too.
+        """
+        await bindings.touch_in(tx, self._where.id)
+        await accounts.note_outbound(tx, self._settings.channel, self._settings.account)
 
     async def _postpone(self, tx: Transaction, delivery: Delivery, answer: Answer) -> None:
         wait = answer.retry_after or _WAITS[min(delivery.tries, len(_WAITS)) - 1]
@@ -319,9 +339,7 @@ class Outbox:
         if now < valid_at:
             await self._wait_for_evidence(delivery, valid_at)
             return
-        finding = await look(
-            self._channel, self._where.ref, delivery, settings.call, self._is_taken
-        )
+        finding = await self._finding(delivery)
         self._signals.tell("delivery_looked_up")
         async with self._database.transaction() as tx:
             await conversations.lock(tx, self._ownership)
@@ -330,6 +348,13 @@ class Outbox:
                 return
             await self._conclude(tx, fresh, finding)
         log.info("delivery_looked_up", delivery_id=delivery.id, finding=finding.verdict)
+
+    async def _finding(self, delivery: Delivery) -> Finding:
+        if delivery.purpose is Purpose.TASK:
+            return await self._personas.look(delivery, self._is_taken)
+        return await look(
+            self._channel, self._where.ref, delivery, self._settings.call, self._is_taken
+        )
 
     async def _wait_for_evidence(self, delivery: Delivery, until: datetime) -> None:
         async with self._database.transaction() as tx:

@@ -8,6 +8,7 @@ import structlog
 from openab.control.attempt import Answer
 from openab.control.handoff_settling import concluded
 from openab.control.parent import owe_in, parent_of, thread_refused
+from openab.control.personas import task_refused
 from openab.control.retire import owe_delete
 from openab.control.settings import Settings
 from openab.domain.delivery import (
@@ -50,6 +51,8 @@ async def settle_refusal(tx: Transaction, refused: Refused) -> None:
         # An earlier try may have been carried out, so this refusal settles nothing.
         until = await tx.now() + refused.settings.settle_after
         await deliveries.record(tx, delivery, Doubtful(), is_look_only=True, not_before=until)
+        return
+    if await task_refused(tx, refused.where, delivery, refused.answer):
         return
     action = _ACTIONS.get((delivery.kind, refusal)) or _ANY_KIND.get(refusal) or _dead
     await action(tx, refused)

@@ -52,6 +52,17 @@ async def move_mark(
     )
 
 
+async def note_outbound(tx: Transaction, channel: ChannelName, account: AccountId) -> None:
+    """The bot, or a webhook of its own, has just been heard; an earlier moment changes nothing."""
+    now = await tx.now()
+    is_earlier = sa.or_(accounts.c.last_outbound_at.is_(None), accounts.c.last_outbound_at < now)
+    await tx.execute(
+        sa.update(accounts)
+        .where(accounts.c.channel == channel, accounts.c.account == account, is_earlier)
+        .values(last_outbound_at=now)
+    )
+
+
 async def command_digest(tx: Transaction, channel: ChannelName, account: AccountId) -> str | None:
     """The digest of the command definitions that were registered last."""
     result = await tx.execute(

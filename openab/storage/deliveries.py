@@ -151,10 +151,20 @@ async def thread_of(tx: Transaction, conversation: ConversationId) -> DeliveryId
 
 
 async def head(tx: Transaction, conversation: ConversationId) -> Delivery | None:
-    """The first open row here but for hand-offs: nothing behind it is sent before it is settled."""
-    query = _open_here(conversation).where(deliveries.c.purpose != Purpose.HANDOFF.value)
-    row = (await tx.execute(query.limit(1))).one_or_none()
-    return _delivery(row) if row else None
+    """The first open row here but for hand-offs: nothing behind it is sent before it is settled.
+
+    A sub-agent's task that has to wait is only shown, so what stands behind it goes first.
+    """
+    row = deliveries.c
+    waits = sa.and_(row.purpose == Purpose.TASK.value, row.not_before > await tx.now())
+    query = (
+        _open_here(conversation)
+        .where(row.purpose != Purpose.HANDOFF.value)
+        .order_by(None)
+        .order_by(sa.case((waits, 1), else_=0), row.ordinal, row.created_at)
+    )
+    found = (await tx.execute(query.limit(1))).one_or_none()
+    return _delivery(found) if found else None
 
 
 async def open_handoffs(tx: Transaction, conversation: ConversationId) -> list[Delivery]:
@@ -220,15 +230,24 @@ async def by_nonce(tx: Transaction, account: AccountId, nonce: str) -> Delivery 
 
 
 async def in_doubt(
-    tx: Transaction, conversation: ConversationId, digest: str, message: PlatformId
+    tx: Transaction,
+    conversation: ConversationId,
+    digest: str,
+    message: PlatformId,
+    *,
+    is_task: bool = False,
 ) -> Delivery | None:
-    """The first create here that may be this later message: tried, said the same, not seen yet."""
+    """The first create here that may be this later message: tried, said the same, not seen yet.
+
+    A webhook's message can be a sub-agent's task only, and the bot's own can be none.
+    """
     for delivery in await open_of(tx, conversation):
         is_tried = delivery.state in {DeliveryState.SENDING, DeliveryState.UNKNOWN}
         is_create = delivery.kind is DeliveryKind.CREATE and not delivery.platform_id
+        is_said_so = is_task is (delivery.purpose is Purpose.TASK)
         anchor = delivery.anchor
         is_later = anchor is not None and snowflake(anchor) < snowflake(message)
-        if is_tried and is_create and is_later and delivery.body.digest == digest:
+        if is_tried and is_create and is_said_so and is_later and delivery.body.digest == digest:
             return delivery
     return None
 
@@ -311,6 +330,7 @@ def _written(body: MessageBody) -> str:
         "buttons": [[b.custom_id, b.label, b.style] for b in body.buttons],
         "pings_author": body.pings_author,
         "is_bare": body.is_bare,
+        "persona": body.persona,
     }
     return json.dumps(document, ensure_ascii=True, separators=(",", ":"))
 
@@ -325,6 +345,7 @@ def _read(text: str) -> MessageBody:
         buttons=tuple(Button(*item) for item in document["buttons"]),
         pings_author=document["pings_author"],
         is_bare=document["is_bare"],
+        persona=document["persona"],
     )
 
 
