@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Iterable
 
-from openab.simulator.discord import forms, posting, threads
+from openab.simulator.discord import forms, happenings, posting, threads
 from openab.simulator.discord.errors import Json
 from openab.simulator.discord.interactions import Callback, Interaction, Interactions
 from openab.simulator.discord.posting import Draft
@@ -133,6 +133,20 @@ class Actor:
         """Open a thread from a message."""
         parent = self._world.channel(message.channel_id)
         return threads.start(self._world, parent, self.user, name, starter=message, minutes=1440)
+
+    async def unarchive(self, thread_id: str) -> None:
+        """Take a thread out of the archive as a moderator, unlocked."""
+        thread = self._world.channel(thread_id)
+        if thread.thread:
+            thread.thread.locked = False
+        threads.archive(self._world, thread, archived=False)
+
+    async def lock(self, thread_id: str, *, locked: bool = True) -> None:
+        """Lock an open thread as a moderator, or unlock it."""
+        thread = self._world.channel(thread_id)
+        if thread.thread:
+            thread.thread.locked = locked
+        happenings.channel_changed(self._world, "THREAD_UPDATE", thread)
 
     async def archive(self, thread_id: str, *, locked: bool = False) -> None:
         """Archive a thread as a moderator, maybe locking it."""

@@ -171,4 +171,6 @@ class Webhook:
     guild_id: str
     name: str
     creator_id: str
+    #: The bot that made it; None: a person did.
+    application_id: str | None = None
     deleted: bool = False

@@ -93,7 +93,7 @@ class Rest:
         peer = incoming.transport.get_extra_info("peername") if incoming.transport else None
         request = self._journal.begin(
             method=incoming.method,
-            path=incoming.path.removeprefix(PREFIX),
+            path=_shown(incoming),
             template=route.template,
             route=route.name,
             connection=peer[1] if peer else 0,
@@ -191,6 +191,15 @@ class Rest:
         return web.Response(
             status=reply.status, body=json.dumps(reply.body).encode(), headers=headers
         )
+
+
+def _shown(incoming: web.Request) -> str:
+    """The path as the journal may show it: the secrets of webhooks and interactions are left out."""
+    path = incoming.path.removeprefix(PREFIX)
+    for name in ("token", "interaction_token"):
+        secret = incoming.match_info.get(name)
+        path = path.replace(secret, "***") if secret else path
+    return path
 
 
 def _check_ids(call: Call) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from openab.simulator.discord import forms, message_shapes, posting, shapes
 from openab.simulator.discord.calls import Answer, Call, Route, flag
-from openab.simulator.discord.errors import Json, refused
+from openab.simulator.discord.errors import Json, invalid_form, refused
 from openab.simulator.discord.interactions import UPDATE, Callback
 from openab.simulator.discord.posting import USERS_ONLY, Draft
 from openab.simulator.discord.records import Message, User, Webhook
@@ -80,8 +80,20 @@ def _post_as_webhook(call: Call, found: Webhook, draft: Draft) -> Message:
     if thread_id and channel.parent_id != found.channel_id:
         raise refused(10003)
     draft.webhook_id, draft.nonce = found.id, None
-    name = str(call.fields.get("username") or found.name)
+    draft.application_id = found.application_id
+    name = _checked_name("username", call.fields.get("username") or found.name)
     return posting.create(call.world, channel, User(found.id, name, webhook=True), draft)
+
+
+def _checked_name(field: str, name: object) -> str:
+    """1 to 80 characters, and nobody is called like Discord or its helper (50035)."""
+    if not isinstance(name, str) or not 1 <= len(name.strip()) <= 80:
+        text = "Must be between 1 and 80 in length."
+        raise invalid_form(field, "BASE_TYPE_BAD_LENGTH", text)
+    if any(word in name.lower() for word in ("clyde", "discord")):
+        text = f'{field.capitalize()} cannot contain "discord"'
+        raise invalid_form(field, "USERNAME_INVALID_CONTAINS", text)
+    return name.strip()
 
 
 def _message(call: Call) -> Message:
@@ -121,11 +133,12 @@ def create_webhook(call: Call) -> Answer:
     channel = call.channel("manage_webhooks")
     if len(_of_channel(call, channel.id)) >= 15:
         raise refused(30007)
-    name = str(call.fields.get("name") or "hook")[:80]
+    name = _checked_name("name", call.fields.get("name"))
     identity, token = call.world.snowflakes.next(), secrets.token_urlsafe(48)
-    made = Webhook(identity, token, channel.id, channel.guild_id or "", name, call.me.id)
+    guild_id, me = channel.guild_id or "", call.me.id
+    made = Webhook(identity, token, channel.id, guild_id, name, me, application_id=me)
     call.world.webhooks[made.id] = made
-    return Answer(200, shapes.webhook(made))
+    return Answer(200, shapes.webhook(call.world, made, me))
 
 
 def _of_channel(call: Call, channel_id: str) -> list[Webhook]:
@@ -136,7 +149,28 @@ def _of_channel(call: Call, channel_id: str) -> list[Webhook]:
 def list_webhooks(call: Call) -> Answer:
     """GET of a channel's webhooks."""
     channel = call.channel("manage_webhooks")
-    return Answer(200, [shapes.webhook(one) for one in _of_channel(call, channel.id)])
+    found = _of_channel(call, channel.id)
+    return Answer(200, [shapes.webhook(call.world, one, call.me.id) for one in found])
+
+
+def _known_webhook(call: Call) -> Webhook:
+    """The webhook of the path, for a bot that may manage its channel's."""
+    found = call.world.webhooks.get(call.params["webhook_id"])
+    if found is None or found.deleted:
+        raise refused(10015)
+    call.demand(call.world.channel(found.channel_id), ["manage_webhooks"])
+    return found
+
+
+def get_known_webhook(call: Call) -> Answer:
+    """GET with a bot's token."""
+    return Answer(200, shapes.webhook(call.world, _known_webhook(call), call.me.id))
+
+
+def delete_known_webhook(call: Call) -> Answer:
+    """DELETE with a bot's token."""
+    _known_webhook(call).deleted = True
+    return Answer()
 
 
 def get_webhook(call: Call) -> Answer:
@@ -144,7 +178,7 @@ def get_webhook(call: Call) -> Answer:
     found = _webhook(call)
     if found is None:
         raise refused(10015)
-    return Answer(200, shapes.webhook(found))
+    return Answer(200, shapes.webhook(call.world, found))
 
 
 def delete_webhook(call: Call) -> Answer:
@@ -172,4 +206,6 @@ ROUTES = [
     *[Route(*row, needs_token=False) for row in _OPEN],
     Route("POST", "/channels/{channel_id}/webhooks", "create_webhook", create_webhook),
     Route("GET", "/channels/{channel_id}/webhooks", "list_webhooks", list_webhooks),
+    Route("GET", "/webhooks/{webhook_id}", "get_known_webhook", get_known_webhook),
+    Route("DELETE", "/webhooks/{webhook_id}", "delete_known_webhook", delete_known_webhook),
 ]

@@ -216,6 +216,19 @@ class LoopbackDiscord:
         world.webhooks[webhook.id] = webhook
         return WebhookActor(world, webhook)
 
+    def webhooks(self, channel_id: str) -> list[Webhook]:
+        """The webhooks of a channel that are not deleted, the oldest first."""
+        known = self.world.webhooks.values()
+        return [one for one in known if one.channel_id == channel_id and not one.deleted]
+
+    def rotate_webhook(self, webhook_id: str) -> None:
+        """Somebody gives a webhook another secret: the one before is 50027 from then on."""
+        self.world.webhooks[webhook_id].token = secrets.token_urlsafe(48)
+
+    def delete_webhook(self, webhook_id: str) -> None:
+        """Somebody deletes a webhook: from then on it is 10015."""
+        self.world.webhooks[webhook_id].deleted = True
+
     def grant(self, user_id: str, channel_id: str, *names: str) -> None:
         """Give permissions in a channel (its threads have them, too)."""
         channel = self.world.channel(channel_id)

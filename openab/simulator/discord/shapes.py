@@ -210,15 +210,19 @@ def _guild_settings(found: Guild) -> Json:
     }
 
 
-def webhook(found: Webhook) -> Json:
-    """A webhook with its token."""
-    return {
+def webhook(world: World, found: Webhook, viewer_id: str | None = None) -> Json:
+    """A webhook; its token is shown to whoever knows it, and to bots unless another one made it."""
+    shape: Json = {
         "id": found.id,
         "type": 1,
-        "token": found.token,
         "channel_id": found.channel_id,
         "guild_id": found.guild_id,
         "name": found.name,
         "avatar": None,
-        "application_id": None,
+        "application_id": found.application_id,
     }
+    if found.creator_id in world.users and viewer_id is not None:
+        shape["user"] = user(world.users[found.creator_id])
+    if viewer_id is None or found.application_id in {None, viewer_id}:
+        shape["token"] = found.token
+    return shape
