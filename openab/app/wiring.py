@@ -13,7 +13,8 @@ from openab.agents.acp.process_tree import reap_leftovers
 from openab.agents.host.embedded import EmbeddedAgents
 from openab.app.counting import counters, pool_counters
 from openab.app.life_lock import proves_dead
-from openab.app.values import Live, presentation, settings, workspaces
+from openab.app.values import DISCORD, Live, presentation, settings, workspaces
+from openab.channels.discord.bindings import DiscordBindings
 from openab.channels.discord.client import DiscordClient
 from openab.channels.discord.moments import moment_of
 from openab.control.backfill import Backfill
@@ -23,6 +24,7 @@ from openab.control.courtesies import Courtesies
 from openab.control.dispatcher import Dispatcher
 from openab.control.intake import Intake
 from openab.control.leases import Leases
+from openab.control.places_watch import PlacesWatch
 from openab.control.pool import AgentPool
 from openab.control.retention import Retention
 from openab.control.services import Services
@@ -35,9 +37,11 @@ from openab.domain.message import InboundCommand, InboundMessage, InboundReactio
 from openab.domain.outbound import CommandAnswer
 from openab.observability.metrics import Metrics
 from openab.ports.feed import TurnFeed, TurnOpening
+from openab.ports.places import PlaceChanged
 from openab.ports.signals import Signals
 from openab.presentation.pacing import Budget
 from openab.presentation.stream import Streams
+from openab.routing.bindings import Bindings
 from openab.storage.engine import Database
 from openab.storage.ids import new_id
 from openab.storage.renewal import LeaseRenewal, Renewal
@@ -55,6 +59,7 @@ class Doors:
     def __init__(self) -> None:
         self.backfill: Backfill | None = None
         self.commands: Commands | None = None
+        self.places: PlacesWatch | None = None
         self.policy: Callable[[], GatePolicy] | None = None
 
     def put(self, event: InboundMessage | InboundReaction) -> None:
@@ -66,6 +71,13 @@ class Doors:
         """Events come again after some may have been missed."""
         if self.backfill:
             self.backfill.connected()
+        if self.places:
+            self.places.connected()
+
+    def place(self, change: PlaceChanged) -> None:
+        """A thread or channel was archived, opened again, locked or deleted."""
+        if self.places:
+            self.places.changed(change)
 
     def missed(self) -> None:
         """An event came and could not be taken."""
@@ -94,6 +106,7 @@ class Parts:
     dispatcher: Dispatcher
     intake: Intake
     backfill: Backfill
+    places_watch: PlacesWatch
     stream_log: StreamLog
     courtesies: Courtesies
     endings: SessionEndings
@@ -144,6 +157,7 @@ def wire(given: Given) -> Parts:
     told = replace(
         settings(given.live, given.account, worker, given.proof),
         bot_name=names.name,
+        bindings=Bindings({DISCORD: DiscordBindings()}),
         count_handoff=counters(given.metrics).handoff,
     )
     later, budget = _Later(), Budget()
@@ -165,6 +179,7 @@ def wire(given: Given) -> Parts:
     courtesies = Courtesies(given.client.channel, told.call, is_on=told.reactions.enabled)
     endings = SessionEndings(services)
     intake, backfill = _open_doors(given, services, dispatcher, courtesies, endings)
+    watch = _watch_places(given, services, intake)
     return Parts(
         database=given.database,
         client=given.client,
@@ -173,6 +188,7 @@ def wire(given: Given) -> Parts:
         dispatcher=dispatcher,
         intake=intake,
         backfill=backfill,
+        places_watch=watch,
         stream_log=services.stream_log,
         courtesies=courtesies,
         endings=endings,
@@ -262,6 +278,14 @@ def _open_doors(
     # What there was no room for while the database was away is read from history.
     intake.on_full, intake.on_room = doors.backfill.stand_still, doors.backfill.connected
     return intake, doors.backfill
+
+
+def _watch_places(given: Given, services: Services, intake: Intake) -> PlacesWatch:
+    """What the network tells of places is heard where conversations are bound at all."""
+    told = services.settings
+    watch = PlacesWatch(services.database, told, given.client.places, intake.put, services.signals)
+    given.doors.places = watch if told.binding.enabled else None
+    return watch
 
 
 def _is_buried(database_id: str, account: AccountId, owner: WorkerId, proof: str) -> bool:

@@ -43,6 +43,8 @@ class Step:
 
     name: str
     act: Callable[[Transaction], Awaitable[None]]
+    #: The conversation that it is about: its row is locked in everybody's order.
+    place: PlatformId | None = None
     #: Set when it, and everything before it, is committed.
     committed: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -171,7 +173,7 @@ class Intake:
         if newest is not None:
             self._greatest = max((self._greatest or newest, newest), key=snowflake)
         settings = self._settings
-        places = {one.conversation.conversation_id for one in batch if not isinstance(one, Step)}
+        places = {place for one in batch if (place := _place_of(one)) is not None}
         async with self._database.transaction() as tx:
             if len(places) > 1:
                 # Whoever commits several turns' streams locks them too: in another order, both would wait.
@@ -222,6 +224,10 @@ class Intake:
 def _ends_batch(event: Event | Step) -> bool:
     """A hand-off is decided behind its gate, where others wait: that is the last thing a commit does."""
     return isinstance(event, InboundMessage) and may_claim(event)
+
+
+def _place_of(event: Event | Step) -> PlatformId | None:
+    return event.place if isinstance(event, Step) else event.conversation.conversation_id
 
 
 def _newest(batch: Sequence[Event | Step]) -> PlatformId | None:

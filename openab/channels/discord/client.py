@@ -17,6 +17,7 @@ from openab.channels.discord.history import DiscordHistory
 from openab.channels.discord.interactions import Answer, Interactions
 from openab.channels.discord.joining import Joiner, Wants
 from openab.channels.discord.outbound import DiscordChannel
+from openab.channels.discord.place_states import DiscordPlaces
 from openab.channels.discord.places import Places
 from openab.channels.discord.rest import DiscordRest, Identity, TokenRefused
 from openab.channels.discord.supervision import Ended, Ending, Pauses, ended
@@ -24,6 +25,7 @@ from openab.domain.errors import OpenabError
 from openab.domain.ids import PlatformId
 from openab.domain.message import InboundMessage, InboundReaction
 from openab.ports.channel import ChannelUnreachable
+from openab.ports.places import PlaceChanged
 from openab.ports.tasks import spawn
 
 _CONNECT_SECONDS = 60.0
@@ -64,7 +66,8 @@ class DiscordClient:
     what a command's author reads. `on_connected` is called whenever events flow after some may have
     been missed, `on_missed` when one was told and could not be read for want of an answer,
     `on_identify` for each IDENTIFY, `on_invalid` and `on_skew` as DiscordRest says.
-    With `on_reaction` people's reactions are heard, too, in one order with the messages;
+    `on_place` is told, in one order with the messages, when a thread or channel is archived, opened
+    again, locked or gone. With `on_reaction` people's reactions are heard, too, in one order with the messages;
     `wants_thread` says which threads are joined unasked.
     """
 
@@ -82,6 +85,7 @@ class DiscordClient:
         on_invalid: Callable[[int], None] = _unheard,
         on_skew: Callable[[float], None] = _unheard,
         on_reaction: Callable[[InboundReaction], None] | None = None,
+        on_place: Callable[[PlaceChanged], None] = _unheard,
         wants_thread: Wants = _wants_none,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -90,6 +94,8 @@ class DiscordClient:
         )
         #: Sends; usable as soon as `login` has succeeded.
         self.channel = DiscordChannel(self.rest)
+        #: Asks what became of a thread or channel; usable as soon as `login` has succeeded.
+        self.places = DiscordPlaces(self.rest)
         self._token = token
         self._sink = sink
         self._answer = answer
@@ -98,6 +104,7 @@ class DiscordClient:
         self._on_connected = on_connected
         self._on_missed = on_missed
         self._on_reaction = on_reaction
+        self._on_place = on_place
         self._wants_thread = wants_thread
         self._clock = clock
         self._places = Places()
@@ -181,6 +188,7 @@ class DiscordClient:
             on_missed=self._on_missed,
             joiner=joiner,
             on_reaction=self._on_reaction,
+            on_place=self._on_place,
         )
 
     async def _supervise(

@@ -10,12 +10,14 @@ from openab.channels.discord.gateway import MISSHAPEN, Parsers
 from openab.channels.discord.history import DiscordHistory
 from openab.channels.discord.inbound import inbound_message, inbound_reaction
 from openab.channels.discord.joining import Joiner
+from openab.channels.discord.place_states import place_deleted, thread_changed
 from openab.channels.discord.places import DIRECT, PlaceFacts, Places
 from openab.channels.discord.rest import DiscordRest
 from openab.channels.discord.threads import fetch_channel
 from openab.domain.errors import OpenabError, Transient
 from openab.domain.ids import AccountId, PlatformId
 from openab.domain.message import InboundMessage, InboundReaction
+from openab.ports.places import PlaceChanged
 
 #: Seconds to wait before each further look at a channel that could not be read.
 _LOOKS = (0.0, 1.0, 3.0)
@@ -25,6 +27,10 @@ log = structlog.get_logger()
 
 #: Translates a payload; the call of the sink comes after that has gone well.
 _Passes = Callable[[Mapping[str, Any], PlaceFacts], Callable[[], None]]
+
+
+def _nobody_asks(_change: PlaceChanged) -> None:
+    """Nobody minds what becomes of places."""
 
 
 class Events:
@@ -49,6 +55,7 @@ class Events:
         on_missed: Callable[[], None],
         joiner: Joiner,
         on_reaction: Callable[[InboundReaction], None] | None = None,
+        on_place: Callable[[PlaceChanged], None] = _nobody_asks,
     ) -> None:
         self._rest = rest
         self._account = account
@@ -61,6 +68,7 @@ class Events:
         self._on_missed = on_missed
         self._joiner = joiner
         self._on_reaction = on_reaction
+        self._on_place = on_place
         #: Each payload with what is made of it, in wire order.
         self._arrived: asyncio.Queue[tuple[_Passes, Mapping[str, Any]]] = asyncio.Queue()
 
@@ -80,7 +88,8 @@ class Events:
             "GUILD_DELETE": self._history.forget_guild,
             "THREAD_LIST_SYNC": self._learn_threads,
             **dict.fromkeys(_MADE_OR_CHANGED, self._learn),
-            **dict.fromkeys(_THREAD_MADE_OR_CHANGED, self._learn_thread),
+            "THREAD_CREATE": self._learn_thread,
+            "THREAD_UPDATE": self._change_thread,
             **dict.fromkeys(_DELETED, self._forget),
         }
 
@@ -165,6 +174,15 @@ class Events:
         self._learn(raw)
         self._joiner.see((raw,))
 
+    def _change_thread(self, raw: Mapping[str, Any]) -> None:
+        self._learn_thread(raw)
+        self._pass_place(thread_changed(raw, self._account))
+
+    def _pass_place(self, change: PlaceChanged) -> None:
+        """In one order with the messages: what was said before the change was said in the other state."""
+        told: Mapping[str, Any] = {"id": change.conversation.conversation_id}
+        self._arrived.put_nowait((lambda _raw, _facts: lambda: self._on_place(change), told))
+
     def _learn(self, raw: Mapping[str, Any]) -> None:
         self._places.learn(raw)
         self._history.learn_room(raw)
@@ -172,8 +190,8 @@ class Events:
     def _forget(self, raw: Mapping[str, Any]) -> None:
         self._places.forget(PlatformId(str(raw["id"])))
         self._history.forget_room(raw)
+        self._pass_place(place_deleted(raw, self._account))
 
 
 _MADE_OR_CHANGED = ("CHANNEL_CREATE", "CHANNEL_UPDATE")
-_THREAD_MADE_OR_CHANGED = ("THREAD_CREATE", "THREAD_UPDATE")
 _DELETED = ("CHANNEL_DELETE", "THREAD_DELETE")
