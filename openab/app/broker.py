@@ -15,11 +15,11 @@ from openab.app.life_lock import LifeLock, sweep
 from openab.app.readiness import Readiness
 from openab.app.reloading import Reloading
 from openab.app.token_watch import TokenWatch
-from openab.app.values import DISCORD, Live, agent_spec, presentation
+from openab.app.values import DISCORD, Live, agent_spec, binding_settings, presentation
 from openab.app.wiring import Doors, Given, Parts, lock_mark, wire
 from openab.channels.discord.client import DiscordClient
 from openab.channels.discord.rest import Identity, TokenRefused
-from openab.channels.discord.slash import register_commands
+from openab.channels.discord.slash import Offer, register_commands
 from openab.config.load import Loaded
 from openab.config.paths import openab_home, private_folder
 from openab.domain.errors import OpenabError, Transient, Unknown
@@ -114,6 +114,7 @@ class Broker:
             on_invalid=self._invalid,
             on_skew=lambda seconds: metrics.clock_skew.labels("discord").set(-seconds),
             on_reaction=self._doors.put if self._loaded.config.reactions.mapping else None,
+            on_place=self._doors.place,
             wants_thread=self._doors.wants_thread,
         )
         stack.push_async_callback(client.close)
@@ -251,6 +252,7 @@ class Broker:
         assert self._reloading is not None
         return {
             "intake": parts.intake.run(),
+            "places": parts.places_watch.run(),
             "stream log": parts.stream_log.run(),
             "pool": parts.pool.run(),
             "courtesies": parts.courtesies.run(),
@@ -288,7 +290,11 @@ class Broker:
 
         try:
             await register_commands(
-                parts.client.rest, identity.application_id, known_digest=known, store_digest=store
+                parts.client.rest,
+                identity.application_id,
+                _offer(parts.live),
+                known_digest=known,
+                store_digest=store,
             )
         except OpenabError as error:
             log.warning("slash_commands_not_registered", error=str(error))
@@ -305,6 +311,12 @@ async def _unless_stopped(
     finally:
         await end(halted)
         await end(going)
+
+
+def _offer(live: Live) -> Offer:
+    """Which commands the configuration allows; a change of it needs a restart, as all that it is about."""
+    binding = binding_settings(live.config)
+    return Offer(binding.enabled, tuple(live.named_agents()) if binding.spawns.is_on else ())
 
 
 def _apply(parts: Parts) -> None:

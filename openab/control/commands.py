@@ -6,10 +6,12 @@ from functools import partial
 
 import structlog
 
+from openab.control.commands_bindings import ABOUT_BINDINGS, about_binding
 from openab.control.commands_cancel import cancel, cancel_all, reset
 from openab.control.commands_continue import go_on
 from openab.control.commands_options import WANTED, SessionChoices
 from openab.control.commands_reports import SESSIONS, session_list, usage
+from openab.control.commands_spawn import spawn_for_person
 from openab.control.resend import Verdict, dead_rows, requested_by, resend
 from openab.control.settings import Settings
 from openab.domain.errors import Transient, Unknown
@@ -30,8 +32,17 @@ _DATABASE_SECONDS = 2.0
 _RETRY_SECONDS = 0.1
 #: What changes something here and now, without asking an agent.
 _CHANGES = frozenset(
-    {CommandKind.CANCEL, CommandKind.CANCEL_ALL, CommandKind.CONTINUE, CommandKind.RESET}
+    {
+        CommandKind.CANCEL,
+        CommandKind.CANCEL_ALL,
+        CommandKind.CONTINUE,
+        CommandKind.RESET,
+        CommandKind.SPAWN,
+        *ABOUT_BINDINGS,
+    }
 )
+#: These can be the first that is heard of a conversation.
+_BEGIN = frozenset({CommandKind.SPAWN, *ABOUT_BINDINGS})
 #: What they say where nothing is known of the conversation.
 _NOTHING = {
     CommandKind.RESET: replies.nothing_to_reset,
@@ -112,12 +123,12 @@ class Commands:
         return await self._look(command)
 
     async def _change(self, command: InboundCommand) -> str:
-        """Cancel, continue or reset, in the one transaction that also notes the command."""
+        """Do what changes something, in the one transaction that also notes the command."""
         async with self._database.transaction() as tx:
-            here = await conversations.find(tx, command.conversation)
+            here = await _where(tx, command)
             if here is None:
                 return _NOTHING.get(command.kind, notices.nothing_to_cancel)()
-            if not await self._note(tx, command):
+            if not await self._note(tx, command) and not _only_shows(command):
                 # What ran then may have ended, and something else may run now.
                 is_cancel = command.kind is CommandKind.CANCEL
                 name = command.author.display_name
@@ -136,6 +147,10 @@ class Commands:
             return await go_on(tx, settings, here, author, command.argument)
         if command.kind is CommandKind.RESET:
             return await reset(tx, settings, here, author)
+        if command.kind is CommandKind.SPAWN:
+            return await spawn_for_person(tx, settings, here, author, command.options, self._wake)
+        if command.kind in ABOUT_BINDINGS:
+            return await about_binding(tx, settings, here, author, command.kind, command.options)
         return await cancel(tx, settings, here, author, command.argument or None)
 
     async def _look(self, command: InboundCommand) -> CommandAnswer:
@@ -152,7 +167,7 @@ class Commands:
         async with self._database.read() as tx:
             here = await conversations.find(tx, command.conversation)
             if command.kind is CommandKind.USAGE:
-                return await usage(tx, here)
+                return await usage(tx, self._settings, here)
             if command.kind is CommandKind.SESSIONS or turned:
                 page = turned[1] if turned else 0
                 return await session_list(tx, self._settings, here, page)
@@ -208,3 +223,13 @@ class Commands:
                 reason=command.kind.value,
             ),
         )
+
+
+def _only_shows(command: InboundCommand) -> bool:
+    return command.kind is CommandKind.SESSION and not command.options
+
+
+async def _where(tx: Transaction, command: InboundCommand) -> Conversation | None:
+    if command.kind in _BEGIN:
+        return await conversations.ensure(tx, command.conversation, command.place)
+    return await conversations.find(tx, command.conversation)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import structlog
 
+from openab.control.bound_sessions import session_key_here
 from openab.control.retire import retire_queued
 from openab.control.settings import Settings
 from openab.domain.message import Author
@@ -57,13 +58,17 @@ async def reset(tx: Transaction, settings: Settings, here: Conversation, author:
 
     The process is ended by whoever hosts it, as soon as this is committed.
     """
-    await conversations.hold(tx, here.id)
-    session = await sessions.locked(tx, here.ref.session_key())
+    key = await session_key_here(tx, settings, here)
+    # Other conversations may be bound to the same session; theirs end with it.
+    held = {here.id, *(turn.conversation for turn in await turns.open_for(tx, key))}
+    for place in sorted(held):
+        await conversations.hold(tx, place)
+    session = await sessions.locked(tx, key)
     if session is None:
         return replies.nothing_to_reset()
     if not await may_change(tx, settings, session, author):
         return replies.reset_not_yours()
-    open_turns = await turns.open_of(tx, here.id)
+    open_turns = [turn for turn in await turns.open_for(tx, key) if turn.conversation in held]
     for turn in open_turns:
         if not _is_theirs(turn, settings, author):
             return replies.reset_holds_others(turn.requester_name)

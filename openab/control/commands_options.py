@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import structlog
 
+from openab.control.bound_sessions import session_key_here
 from openab.control.commands_cancel import may_change
 from openab.control.settings import Settings
 from openab.domain.errors import Rejected
@@ -114,10 +115,11 @@ class SessionChoices:
     async def _look(self, command: InboundCommand) -> _View | None:
         async with self._database.read() as tx:
             here = await conversations.find(tx, command.conversation)
-            session = await sessions.get(tx, here.ref.session_key()) if here else None
-            if here is None or session is None:
+            key = await session_key_here(tx, self._settings, here) if here else None
+            session = await sessions.get(tx, key) if key else None
+            if session is None:
                 return None
-            open_turns = await turns.open_of(tx, here.id)
+            open_turns = await turns.open_for(tx, session.key)
             may_choose = await may_change(tx, self._settings, session, command.author)
         is_ours = session.incarnation == self._agents.incarnation
         live = self._agents.options(self._name(session)) if is_ours else ()
@@ -133,7 +135,7 @@ async def option_by_text(
     tx: Transaction, settings: Settings, here: Conversation, author: Author, command: "Typed"
 ) -> str:
     """The text twin: lists what there is, or keeps the named choice for the next request."""
-    session = await sessions.get(tx, here.ref.session_key())
+    session = await sessions.get(tx, await session_key_here(tx, settings, here))
     options = _with_choices(session, ()) if session else ()
     option = by_category(options, WANTED[command.kind])
     if session is None or option is None:

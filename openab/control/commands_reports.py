@@ -1,5 +1,6 @@
 """What a session here has used, and which sessions there are; nothing is changed by asking."""
 
+from openab.control.bound_sessions import session_key_here
 from openab.control.settings import Settings
 from openab.domain.outbound import CommandAnswer
 from openab.storage import session_reports, sessions
@@ -15,9 +16,10 @@ PAGE_SIZE = 10
 SESSIONS = "sessions"
 
 
-async def usage(tx: Transaction, here: Conversation | None) -> CommandAnswer:
+async def usage(tx: Transaction, settings: Settings, here: Conversation | None) -> CommandAnswer:
     """What the session here has used since its beginning, or since its last reset."""
-    session = await sessions.get(tx, here.ref.session_key()) if here else None
+    key = await session_key_here(tx, settings, here) if here else None
+    session = await sessions.get(tx, key) if key else None
     if session is None:
         return CommandAnswer(replies.no_session())
     spent = await session_reports.spent(tx, session)

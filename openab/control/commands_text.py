@@ -1,5 +1,6 @@
 """The text twins of commands: done in the transaction that takes the message in, answered by a notice."""
 
+from openab.control.commands_bindings import ABOUT_BINDINGS, SESSION, about_binding
 from openab.control.commands_cancel import cancel, cancel_all, reset
 from openab.control.commands_continue import go_on
 from openab.control.commands_options import WANTED, Typed, option_by_text
@@ -57,8 +58,11 @@ async def _done(
         return await reset(tx, settings, here, author)
     if kind in WANTED:
         return await option_by_text(tx, settings, here, author, Typed(kind, verdict.argument))
+    if kind in ABOUT_BINDINGS:
+        asked = {SESSION: verdict.argument} if kind is CommandKind.FOCUS else {}
+        return await about_binding(tx, settings, here, author, kind, asked)
     if kind is CommandKind.USAGE:
-        return (await usage(tx, here)).text
+        return (await usage(tx, settings, here)).text
     if kind is CommandKind.SESSIONS:
         return (await session_list(tx, settings, here)).text
     return await cancel(tx, settings, here, author, None)

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from openab.control.bound_sessions import session_key_here
+from openab.control.settings import Settings
 from openab.storage import sessions, turns
 from openab.storage.conversations import Conversation
 from openab.storage.engine import Transaction
@@ -19,10 +21,11 @@ class Wishes:
 
 
 async def wishes_of(
-    tx: Transaction, text: str, here: Conversation, *, opens_thread: bool
+    tx: Transaction, settings: Settings, text: str, here: Conversation, *, opens_thread: bool
 ) -> Wishes:
     """The message's wishes; a message that is not the first one has none, its text is all its own."""
-    if not text.lstrip().startswith("[[") or not (opens_thread or await _is_first(tx, here)):
+    is_header = text.lstrip().startswith("[[")
+    if not is_header or not (opens_thread or await _is_first(tx, settings, here)):
         return Wishes(text)
     header = message_header(text)
     return Wishes(header.body.strip(), _workspace(header), header.directives.get("title"))
@@ -33,9 +36,9 @@ def _workspace(header: Header) -> str | None:
     return header.directives.get("ws", invalid)
 
 
-async def _is_first(tx: Transaction, here: Conversation) -> bool:
+async def _is_first(tx: Transaction, settings: Settings, here: Conversation) -> bool:
     """Whether no agent has been opened for the session yet, and nothing waits for it."""
-    session = await sessions.get(tx, here.ref.session_key())
+    session = await sessions.get(tx, await session_key_here(tx, settings, here))
     if session is None:
         return True
     return session.acp_session_id is None and not await turns.open_of(tx, here.id)

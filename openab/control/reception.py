@@ -59,7 +59,7 @@ async def accept(
 ) -> tuple[TurnId, ConversationId]:
     """Queue the turn `planned`, or add to one that waits, with all that people see of it before it runs."""
     wishes = await wishes_of(
-        tx, reception.text, reception.here, opens_thread=reception.verdict.opens_thread
+        tx, settings, reception.text, reception.here, opens_thread=reception.verdict.opens_thread
     )
     reception = replace(reception, text=wishes.text)
     where, thread = await _place(tx, settings, reception, wishes.title)

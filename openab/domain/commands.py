@@ -13,9 +13,13 @@ _TWINS = {
     "!agents": CommandKind.AGENTS,
     "!usage": CommandKind.USAGE,
     "!sessions": CommandKind.SESSIONS,
+    "!focus": CommandKind.FOCUS,
+    "!unfocus": CommandKind.UNFOCUS,
+    "!session": CommandKind.SESSION,
 }
-#: These take a name behind them, which is then chosen.
-_NAMING = frozenset({CommandKind.MODELS, CommandKind.AGENTS})
+#: These take a name behind them, which is then chosen. What takes prose or several values has a
+#: slash command alone: a task for a sub-agent that is typed is for the agent, which can give it on.
+_NAMING = frozenset({CommandKind.MODELS, CommandKind.AGENTS, CommandKind.FOCUS})
 
 
 @dataclass(frozen=True, slots=True)

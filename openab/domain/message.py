@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
@@ -139,6 +139,13 @@ class CommandKind(StrEnum):
     AGENTS = "agents"
     USAGE = "usage"
     SESSIONS = "sessions"
+    #: Give a task to a sub-agent.
+    SPAWN = "spawn"
+    #: Bind the conversation to a session that there is.
+    FOCUS = "focus"
+    UNFOCUS = "unfocus"
+    #: Show what the conversation is bound to, or change how long.
+    SESSION = "session"
     #: A menu's option was picked; its argument names the option, `values` holds the pick.
     CHOOSE = "config"
     #: Another page of a menu or list; its argument is `WHAT:PAGE`.
@@ -160,6 +167,8 @@ class InboundCommand:
     kind: CommandKind
     #: For a button: what stands in its custom id behind `openab:KIND:`.
     argument: str = ""
+    #: For a slash command: what was filled in, by name.
+    options: Mapping[str, str] = field(default_factory=dict)
     #: For a menu: what was picked.
     values: tuple[str, ...] = ()
 

@@ -72,8 +72,8 @@ async def spent(tx: Transaction, session: Session) -> Spent:
 
 
 def _of(session: Session) -> sa.ColumnElement[bool]:
-    # The conversation, too: that is what the index begins with.
-    return sa.and_(turns.c.conversation == session.conversation, turns.c.session_key == session.key)
+    # Whatever the conversation: others may be bound to it.
+    return turns.c.session_key == session.key
 
 
 async def count(tx: Transaction, seen: Seen) -> int:
@@ -108,7 +108,6 @@ def _turns(state: str) -> sa.ScalarSelect[int]:
     return (
         sa.select(sa.func.count())
         .where(
-            turns.c.conversation == sessions.c.conversation,
             turns.c.session_key == sessions.c.session_key,
             turns.c.state == state,
         )

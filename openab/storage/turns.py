@@ -21,7 +21,7 @@ from openab.domain.turn import LIFECYCLE, Ended, Outcome, TurnEvent, TurnSource,
 from openab.storage.conversations import account_of
 from openab.storage.engine import Transaction
 from openab.storage.ids import new_id
-from openab.storage.schema import turn_log, turns
+from openab.storage.schema import sessions, turn_log, turns
 from openab.storage.transitions import transition
 
 #: The log's word for each event of the lifecycle.
@@ -172,6 +172,23 @@ async def open_of(tx: Transaction, conversation: ConversationId) -> list[Turn]:
             sa.text("turns.state IN ('queued', 'running', 'answered')"),
             turns.c.account == account_of(conversation),
             turns.c.conversation == conversation,
+            turns.c.state.in_(("queued", "running")),
+        )
+        .order_by(turns.c.order_key, turns.c.seq)
+    )
+    return sorted((_turn(row) for row in result), key=lambda turn: turn.state != TurnState.RUNNING)
+
+
+async def open_for(tx: Transaction, session: SessionKey) -> list[Turn]:
+    """The queued and running turns of a session, in whatever conversation that is bound to it."""
+    account = sa.select(sessions.c.account).where(sessions.c.session_key == session)
+    result = await tx.execute(
+        sa.select(turns)
+        .where(
+            # The partial index serves only a condition written word for word as its own.
+            sa.text("turns.state IN ('queued', 'running', 'answered')"),
+            turns.c.account == account.scalar_subquery(),
+            turns.c.session_key == session,
             turns.c.state.in_(("queued", "running")),
         )
         .order_by(turns.c.order_key, turns.c.seq)

@@ -7,6 +7,11 @@ from dataclasses import dataclass
 from openab.domain.ids import PlatformId
 
 _USER = re.compile(r"<@!?([0-9]{1,20})>")
+_CHANNEL = re.compile(
+    r"(?:<#)?(?P<mentioned>[0-9]{1,20})>?"
+    r"|<?https?://(?:\w+\.)?discord(?:app)?\.com/channels/(?:@me|[0-9]{1,20})/(?P<linked>[0-9]{1,20})"
+    r"(?:/[0-9]{1,20})?/?(?:\?\S*)?>?"
+)
 _ROLE = re.compile(r"<@&([0-9]{1,20})>")
 
 
@@ -24,6 +29,12 @@ def mentioned_ids(text: str) -> MentionedIds:
         users=frozenset(PlatformId(found) for found in _USER.findall(text)),
         roles=frozenset(PlatformId(found) for found in _ROLE.findall(text)),
     )
+
+
+def conversation_named(text: str) -> PlatformId | None:
+    """The conversation whose id, mention or link (or that of a message in it) a text is."""
+    found = _CHANNEL.fullmatch(text.strip())
+    return PlatformId(found["mentioned"] or found["linked"]) if found else None
 
 
 def prompt_text(

@@ -37,6 +37,10 @@ _SLASH_COMMANDS = {
         CommandKind.AGENTS,
         CommandKind.USAGE,
         CommandKind.SESSIONS,
+        CommandKind.SPAWN,
+        CommandKind.FOCUS,
+        CommandKind.UNFOCUS,
+        CommandKind.SESSION,
     )
 }
 _COMPONENTS = {
@@ -131,8 +135,17 @@ def inbound_command(
         author=_author(member["user"] if member else raw["user"], raw, account),
         kind=kind,
         argument=argument,
+        options=_options(raw),
         values=_values(raw),
     )
+
+
+def _options(raw: Mapping[str, Any]) -> Mapping[str, str]:
+    """What was filled in behind a slash command."""
+    options = (raw.get("data") or {}).get("options")
+    if not isinstance(options, list):
+        return {}
+    return {str(one.get("name")): str(one["value"]) for one in options if "value" in one}
 
 
 def _values(raw: Mapping[str, Any]) -> tuple[str, ...]:

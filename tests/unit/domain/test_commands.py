@@ -17,6 +17,10 @@ from openab.domain.message import CommandKind
         ("!agents plan", CommandKind.AGENTS, "plan"),
         ("!usage", CommandKind.USAGE, ""),
         ("!sessions", CommandKind.SESSIONS, ""),
+        ("!focus", CommandKind.FOCUS, ""),
+        ("!focus <#123> ", CommandKind.FOCUS, "<#123>"),
+        ("!unfocus", CommandKind.UNFOCUS, ""),
+        ("!session", CommandKind.SESSION, ""),
     ],
 )
 def test_exactly_the_command(text: str, kind: CommandKind, argument: str) -> None:
@@ -38,6 +42,9 @@ def test_exactly_the_command(text: str, kind: CommandKind, argument: str) -> Non
         "!models\ngpt",
         "!modelsx",
         "!permit",
+        "!unfocus now",
+        "!session idle 2d",
+        "!spawn luna look into it",
     ],
 )
 def test_anything_else_is_for_the_agent(text: str) -> None:
