@@ -6,16 +6,20 @@ from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 from openab.control.settings import ReactionSettings, Settings
+from openab.domain.binding import Limits, TargetKind
 from openab.domain.delivery import DeliveryKind, Purpose
 from openab.domain.gates import GatePolicy
 from openab.domain.handoff import Envelope
 from openab.domain.ids import (
     AccountId,
+    BindingId,
     ChannelName,
     ConversationRef,
     DeliveryId,
     MessageRef,
     PlatformId,
+    SessionKey,
+    SpawnId,
     TurnId,
     WorkerId,
 )
@@ -23,11 +27,13 @@ from openab.domain.message import Author, AuthorKind, InboundMessage, InboundRea
 from openab.domain.outbound import MessageBody
 from openab.domain.turn import TurnSource
 from openab.ports.agent import AgentSpec
-from openab.storage import conversations, deliveries, sessions, turns
+from openab.storage import bindings, conversations, deliveries, sessions, spawns, turns
+from openab.storage.bindings import NewBinding
 from openab.storage.conversations import Conversation, Ownership
 from openab.storage.deliveries import Owed
 from openab.storage.engine import Database, Transaction
 from openab.storage.handoffs import Incoming
+from openab.storage.spawns import NewSpawn
 from openab.storage.turns import Arrival, NewTurn
 
 CHANNEL = ChannelName("discord")
@@ -178,6 +184,55 @@ async def a_delivery(
     made = await deliveries.owe(tx, replace(owed, **changes))  # type: ignore[arg-type]
     assert made is not None
     return made
+
+
+async def a_session(tx: Transaction, where: Conversation, named: str | None = None) -> SessionKey:
+    """A session of a conversation: the default agent's unless told otherwise."""
+    made = await sessions.ensure(tx, where, agent=named or "agent", working_dir="/tmp", named=named)
+    return made.key
+
+
+async def a_binding(
+    tx: Transaction,
+    where: Conversation,
+    session: SessionKey,
+    *,
+    limits: Limits | None = None,
+    ttl: timedelta | None = None,
+) -> BindingId:
+    """An active binding, written without the service and its rules."""
+    new = NewBinding(
+        account=ACCOUNT,
+        conversation=where.id,
+        session=session,
+        kind=TargetKind.SESSION,
+        bound_by=ASKER,
+        limits=limits or Limits(),
+        ttl=ttl,
+    )
+    return await bindings.add(tx, new)
+
+
+async def a_spawn(
+    tx: Transaction, where: Conversation, starter: str = "starter-1", **changes: object
+) -> SpawnId:
+    """A task that is owed to a sub-agent, asked for by a person here."""
+    new = NewSpawn(
+        account=ACCOUNT,
+        agent="luna",
+        task="Look into it.",
+        depth=1,
+        in_a_row=1,
+        requester_conversation=where.id,
+        parent_session=where.ref.session_key(),
+        parent_turn=None,
+        requester_id=ASKER,
+        requester_name="Ann",
+        requester_is_bot=False,
+    )
+    planned = spawns.planned_id()
+    await spawns.add(tx, planned, replace(new, **changes), DeliveryId(starter))  # type: ignore[arg-type]
+    return planned
 
 
 async def a_claim(

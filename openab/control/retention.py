@@ -52,7 +52,9 @@ class Retention:
             partial(self._delete, retention.delete_deliveries, ROWS_A_STEP),
             partial(self._delete, retention.delete_inbox, ROWS_A_STEP),
             partial(self._delete, retention.delete_handoffs, ROWS_A_STEP),
+            partial(self._delete, retention.delete_bindings, ROWS_A_STEP),
             self._delete_sessions,
+            partial(self._delete, retention.delete_spawns, ROWS_A_STEP),
             partial(self._delete, retention.delete_conversations, ROWS_A_STEP),
         )
 

@@ -12,15 +12,19 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from openab.domain.binding import BindingStatus
 from openab.domain.ids import AccountId, ConversationId, SessionKey
+from openab.domain.spawn import LIFECYCLE as SPAWN_LIFECYCLE
 from openab.domain.turn import LIFECYCLE
 from openab.storage.engine import Transaction
 from openab.storage.schema import (
+    bindings,
     conversations,
     deliveries,
     handoffs,
     inbox,
     sessions,
+    spawns,
     stream_segments,
     streams,
     turn_log,
@@ -34,10 +38,16 @@ Deleted = Counter[str]
 _OF_A_TURN = (turn_log, streams, stream_segments, turn_reactions, deliveries)
 #: The tables that finished rows are deleted from.
 SWEPT = frozenset(
-    {table.name for table in (*_OF_A_TURN, turns, inbox, handoffs, sessions, conversations)}
-)
-#: Those that it leaves alone: one row for each bot, and one for the database; the others hold no more
-#: than so many rows, whatever comes, and each decision on a hand-off deletes those that have run out.
+    {
+        table.name
+        for table in (
+            *_OF_A_TURN, turns, inbox, handoffs, bindings, sessions, spawns, conversations,
+        )
+    }
+)  # fmt: skip
+#: Those that it leaves alone: one row for each bot, one for each channel that shows sub-agents, and one
+#: for the database; the others hold no more than so many rows, whatever comes, and each decision on a
+#: hand-off deletes those that have run out.
 KEPT = frozenset(
     {
         "accounts",
@@ -46,9 +56,11 @@ KEPT = frozenset(
         "handoff_refusals",
         "replay_events",
         "rate_windows",
+        "webhooks",
     }
 )
 _OVER = sorted(state.value for state in LIFECYCLE.terminal)
+_SPAWN_OVER = sorted(state.value for state in SPAWN_LIFECYCLE.terminal)
 #: The partial index serves only a condition written word for word as its own.
 _OPEN = "state IN ('pending', 'sending', 'unknown')"
 
@@ -169,6 +181,42 @@ async def delete_handoffs(
     return await _delete(tx, handoffs, handoffs.c.id.in_(oldest))
 
 
+async def delete_bindings(
+    tx: Transaction, account: AccountId, before: datetime, limit: int
+) -> Deleted:
+    """Up to `limit` tombstones of bindings that ended before; one that goes on right now is left."""
+    is_free = sa.and_(
+        bindings.c.account == account,
+        bindings.c.ended_at < before,
+        bindings.c.state == BindingStatus.ENDED.value,
+    )
+    oldest = sa.select(bindings.c.id).order_by(bindings.c.ended_at)
+    found = await _locked(tx, oldest, bindings.c.id, is_free, limit)
+    return await _delete(tx, bindings, bindings.c.id.in_(found)) if found else Deleted()
+
+
+async def delete_spawns(
+    tx: Transaction, account: AccountId, before: datetime, limit: int
+) -> Deleted:
+    """Up to `limit` spawns that were over before and whose session is gone.
+
+    What a session was made for tells how deep the sub-agents are that it may start.
+    """
+    its_session = sa.select(sa.literal(1)).where(sessions.c.session_key == spawns.c.session_key)
+    oldest = (
+        sa.select(spawns.c.id)
+        .where(
+            spawns.c.account == account,
+            spawns.c.settled_at < before,
+            spawns.c.state.in_(_SPAWN_OVER),
+            ~sa.exists(its_session),
+        )
+        .order_by(spawns.c.settled_at)
+        .limit(limit)
+    )
+    return await _delete(tx, spawns, spawns.c.id.in_(oldest))
+
+
 async def unused_sessions(
     tx: Transaction, account: AccountId, before: datetime, limit: int
 ) -> list[UnusedSession]:
@@ -199,7 +247,7 @@ async def delete_sessions(
     tx: Transaction, account: AccountId, before: datetime, unused: Collection[UnusedSession]
 ) -> Deleted:
     """Those of these sessions that are still unused; one that is given a turn right now is left."""
-    # Whoever gives a session a turn has locked its conversation.
+    # Whoever gives a session a turn has locked its conversation, and who binds it the session itself.
     where = await _locked(
         tx,
         sa.select(conversations.c.id).order_by(conversations.c.id),
@@ -210,18 +258,34 @@ async def delete_sessions(
         sessions.c.session_key.in_([one.key for one in unused if one.conversation in where]),
         _is_unused(account, before),
     )
-    return await _delete(tx, sessions, free)
+    oldest = sa.select(sessions.c.session_key).order_by(sessions.c.session_key)
+    gone = await _locked(tx, oldest, sessions.c.session_key, free)
+    return await _delete(tx, sessions, sessions.c.session_key.in_(gone)) if gone else Deleted()
 
 
 def _is_unused(account: AccountId, before: datetime) -> sa.ColumnElement[bool]:
     has_turn = sa.exists(
         sa.select(sa.literal(1)).where(turns.c.session_key == sessions.c.session_key)
     )
+    is_bound = sa.exists(
+        sa.select(sa.literal(1)).where(bindings.c.session_key == sessions.c.session_key)
+    )
     return sa.and_(
         sessions.c.account == account,
         sessions.c.last_activity_at < before,
         sessions.c.ending_incarnation.is_(None),
         ~has_turn,
+        ~is_bound,
+        ~_is_waited_for(),
+    )
+
+
+def _is_waited_for() -> sa.Exists:
+    """Its completion is still to be given to a conversation that is bound to it."""
+    return sa.exists(
+        sa.select(sa.literal(1)).where(
+            spawns.c.session_key == sessions.c.session_key, spawns.c.state.not_in(_SPAWN_OVER)
+        )
     )
 
 
@@ -233,8 +297,11 @@ async def delete_conversations(
     All others stay: that we take part in one, and which bots are in it, is asked for ever.
     """
     kept = [
-        sa.exists(sa.select(sa.literal(1)).where(table.c.conversation == conversations.c.id))
-        for table in (turns, sessions, deliveries)
+        sa.exists(sa.select(sa.literal(1)).where(column == conversations.c.id))
+        for column in (
+            *(table.c.conversation for table in (turns, sessions, deliveries, bindings)),
+            spawns.c.requester_conversation,
+        )
     ]
     is_free = sa.and_(
         conversations.c.account == account,

@@ -15,14 +15,17 @@ import sqlalchemy as sa
 from openab.control import retention as sweeping
 from openab.control.retention import MARK_MARGIN, Retention
 from openab.control.services import Counters
+from openab.domain.binding import Cleared, EndReason, Reattached, Unbound
 from openab.domain.delivery import Begun, Confirmed, DeliveryKind, Doubtful, Purpose
 from openab.domain.gates import Disposition
-from openab.domain.ids import Incarnation, PlatformId, TurnId
+from openab.domain.ids import BindingId, Incarnation, PlatformId, SessionKey, SpawnId, TurnId
+from openab.domain.spawn import Finished, Held, Opened, SpawnEvent
 from openab.domain.turn import Claimed, Ended, Outcome, SettledDone, TurnEvent
 from openab.ports.agent import AgentSession
 from openab.ports.tasks import end, spawn
 from openab.storage import (
     accounts,
+    bindings,
     conversations,
     deliveries,
     handoffs,
@@ -30,6 +33,7 @@ from openab.storage import (
     reactions,
     retention,
     sessions,
+    spawns,
     streams,
     turns,
 )
@@ -42,11 +46,14 @@ from tests.builders import (
     CHANNEL,
     HOME,
     Offset,
+    a_binding,
     a_claim,
     a_conversation,
     a_delivery,
     a_new_turn,
     a_ref,
+    a_session,
+    a_spawn,
     a_spec,
     a_turn,
     an_incoming,
@@ -155,6 +162,31 @@ async def _closed(tx: Transaction, where: Conversation) -> None:
     await conversations.close(tx, where.id)
 
 
+async def _moved(
+    tx: Transaction, spawn: SpawnId, *events: SpawnEvent, session: SessionKey | None = None
+) -> None:
+    for event in events:
+        known = await spawns.get(tx, spawn)
+        assert known
+        is_over = isinstance(event, Finished)
+        values: dict[str, object] = {"settled_at": await tx.now()} if is_over else {}
+        if session:
+            values["session_key"] = session
+        await spawns.record(tx, known, event, **values)
+
+
+async def _unbound(tx: Transaction, binding: BindingId, *, clear: bool = True) -> None:
+    found = await bindings.get(tx, binding)
+    assert found
+    reason = EndReason.ARCHIVED
+    values = {"end_reason": reason.value, "ended_at": await tx.now()}
+    await bindings.record(tx, found.binding, Unbound(reason), **values)
+    found = await bindings.get(tx, binding)
+    assert found
+    if clear:
+        await bindings.record(tx, found.binding, Cleared())
+
+
 async def test_what_is_finished_goes_with_everything_that_is_its_own(
     database: Database, sweeper: Sweeper
 ) -> None:
@@ -166,7 +198,12 @@ async def test_what_is_finished_goes_with_everything_that_is_its_own(
         await _sent(tx, where, "thread:v1", kind=DeliveryKind.THREAD, purpose=Purpose.THREAD)
         await _seen(tx, "1001")
         assert await handoffs.accept(tx, an_incoming(), TurnId("gone")) is None
+        child = await a_conversation(tx, "88", HOME)
+        luna = await a_session(tx, child, "luna")
+        await _unbound(tx, await a_binding(tx, child, luna))
+        await _moved(tx, await a_spawn(tx, where), Opened(), Finished(), session=luna)
         await _closed(tx, where)
+        await _closed(tx, child)
     filled = await _rows(database)
     assert set(filled) == retention.SWEPT
     assert await sweeper.sweep(after_days=29) == {}
@@ -248,9 +285,31 @@ async def _notice(tx: Transaction, where: Conversation) -> None:
     await a_delivery(tx, where, "notice:v1")
 
 
+async def _bound(tx: Transaction, where: Conversation) -> None:
+    await a_binding(tx, where, await a_session(tx, await a_conversation(tx, "88")))
+
+
+async def _farewell_owed(tx: Transaction, where: Conversation) -> None:
+    session = await a_session(tx, await a_conversation(tx, "88"))
+    await _unbound(tx, await a_binding(tx, where, session), clear=False)
+
+
+async def _spawn_owed(tx: Transaction, where: Conversation) -> None:
+    await a_spawn(tx, where)
+
+
+async def _completion_held(tx: Transaction, where: Conversation) -> None:
+    luna = await a_session(tx, where, "luna")
+    await _moved(tx, await a_spawn(tx, where), Opened(), Held(), session=luna)
+
+
 @pytest.mark.parametrize(
     "arrange",
     [
+        _bound,
+        _farewell_owed,
+        _spawn_owed,
+        _completion_held,
         _queued,
         _running,
         _answered,
@@ -396,6 +455,55 @@ class TestASession:
         assert swept.result() == {}
         async with postgres_database.read() as tx:
             assert await sessions.get(tx, session.key)
+
+    async def test_that_is_bound_somewhere_stays_and_so_does_what_it_was_made_for(
+        self, database: Database, sweeper: Sweeper
+    ) -> None:
+        """A sub-agent that people talk to for months may not start others like an ordinary session."""
+        async with database.transaction() as tx:
+            await _mark(tx)
+            where = await a_conversation(tx)
+            luna = await a_session(tx, where, "luna")
+            binding = await a_binding(tx, where, luna)
+            await _moved(tx, await a_spawn(tx, where), Opened(), Finished(), session=luna)
+        assert await sweeper.sweep() == {}
+        async with database.transaction() as tx:
+            await _unbound(tx, binding)
+        assert await sweeper.sweep(after_days=29) == {}
+        swept = await sweeper.sweep(after_days=2)
+        assert swept == {"bindings": 1, "sessions": 1, "spawns": 1}
+
+    async def test_that_is_bound_at_this_moment_stays(self, postgres_database: Database) -> None:
+        sweeper = _sweeper(postgres_database)
+        async with postgres_database.transaction() as tx:
+            await _mark(tx)
+            session = await a_session(tx, await a_conversation(tx))
+            other = await a_conversation(tx, "88")
+        async with postgres_database.transaction() as tx:
+            await a_binding(tx, other, session)
+            async with asyncio.TaskGroup() as group:
+                swept = group.create_task(sweeper.sweep(), context=Context())
+        assert swept.result() == {}
+        async with postgres_database.read() as tx:
+            assert await sessions.get(tx, session)
+
+
+async def test_a_binding_that_goes_on_at_this_moment_stays(postgres_database: Database) -> None:
+    sweeper = _sweeper(postgres_database)
+    async with postgres_database.transaction() as tx:
+        await _mark(tx)
+        where = await a_conversation(tx)
+        binding = await a_binding(tx, where, await a_session(tx, where))
+        await _unbound(tx, binding)
+    async with postgres_database.transaction() as tx:
+        found = await bindings.get(tx, binding)
+        assert found
+        await bindings.record(tx, found.binding, Reattached(), end_reason=None, ended_at=None)
+        async with asyncio.TaskGroup() as group:
+            swept = group.create_task(sweeper.sweep(), context=Context())
+    assert swept.result() == {}
+    async with postgres_database.read() as tx:
+        assert await bindings.get(tx, binding)
 
 
 async def test_a_closed_place_where_somebody_speaks_at_this_moment_is_made_anew(
