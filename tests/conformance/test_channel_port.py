@@ -8,7 +8,7 @@ import pytest
 from openab.channels.discord.outbound import DiscordChannel
 from openab.domain.errors import OpenabError
 from openab.domain.ids import MessageRef, PlatformId
-from openab.domain.outbound import MessageBody, presentation_body
+from openab.domain.outbound import MessageBody, persona_body, presentation_body
 from openab.ports.channel import (
     Channel,
     ChannelBusy,
@@ -40,6 +40,7 @@ class Stage:
     #: The next create is not carried out, and the answer is a server error.
     lose_a_request: Callable[[], None]
     limit_the_rate: Callable[[], None]
+    delete_webhook: Callable[[str], None]
 
     async def post(self, text: str, nonce: str) -> MessageRef:
         made = await self.channel.create_message(self.home, MessageBody(text), nonce, SECONDS)
@@ -67,6 +68,7 @@ def _recording() -> Stage:
         lose_an_answer=lambda: fail(unknown, commits=True),
         lose_a_request=lambda: fail(unknown),
         limit_the_rate=lambda: fail(busy),
+        delete_webhook=channel.delete_webhook,
     )
 
 
@@ -76,6 +78,7 @@ async def _discord() -> AsyncIterator[Stage]:
         discord.limits.enabled = False
         bot, person = discord.add_bot("sol"), discord.add_person("ann")
         home = discord.add_channel("general")
+        discord.grant(bot.id, home.id, "manage_webhooks")
         asked = await person.say(home.id, "hello bot")
 
         def archive(thread: str, locked: bool) -> None:
@@ -98,6 +101,7 @@ async def _discord() -> AsyncIterator[Stage]:
                 lose_an_answer=lambda: _on_create(discord, commit_then(502)),
                 lose_a_request=lambda: _on_create(discord, server_error(503)),
                 limit_the_rate=lambda: _on_create(discord, rate_limited("sub_limit")),
+                delete_webhook=discord.delete_webhook,
             )
 
 
@@ -285,3 +289,53 @@ async def test_somebody_is_made_a_member_of_a_thread_as_often_as_one_likes(stage
 
 async def test_nobody_has_no_name(stage: Stage) -> None:
     assert await stage.channel.user_name(PlatformId("1"), SECONDS) == ""
+
+
+TASK = persona_body("Look into it.", "fable")
+
+
+async def test_our_oldest_webhook_is_the_one_that_is_found(stage: Stage) -> None:
+    assert await stage.channel.find_webhook(stage.home, SECONDS) is None
+    made = [await stage.channel.make_webhook(stage.home, SECONDS) for _ in range(2)]
+
+    assert await stage.channel.find_webhook(stage.home, SECONDS) == made[0]
+    stage.delete_webhook(made[0])
+    assert await stage.channel.find_webhook(stage.home, SECONDS) == made[1]
+
+
+async def test_a_persona_speaks_by_its_webhook_as_often_as_it_is_asked_to(stage: Stage) -> None:
+    thread = await stage.channel.open_thread(stage.trigger, "Build it", SECONDS)
+    webhook = await stage.channel.make_webhook(stage.home, SECONDS)
+    made = [
+        await stage.channel.post_as_persona(thread, stage.home, webhook, TASK, SECONDS)
+        for _ in range(2)
+    ]
+    seen = await stage.channel.history(thread, after=thread, limit=100, seconds=SECONDS)
+
+    told = [(one.message_id, one.author_id, one.nonce) for one in seen if one.content]
+    assert told == [(one, webhook, None) for one in made]
+    assert stage.shown(thread) == [TASK.content, TASK.content]
+
+
+async def test_nobody_speaks_by_a_webhook_that_is_gone(stage: Stage) -> None:
+    thread = await stage.channel.open_thread(stage.trigger, "Build it", SECONDS)
+    webhook = await stage.channel.make_webhook(stage.home, SECONDS)
+    stage.delete_webhook(webhook)
+
+    with pytest.raises(ChannelRejected) as refused:
+        await stage.channel.post_as_persona(thread, stage.home, webhook, TASK, SECONDS)
+    assert refused.value.refusal is Refusal.WEBHOOK_GONE
+    assert stage.shown(thread) == []
+
+
+async def test_a_persona_wakes_an_archived_thread_but_no_locked_one(stage: Stage) -> None:
+    thread = await stage.channel.open_thread(stage.trigger, "Build it", SECONDS)
+    webhook = await stage.channel.make_webhook(stage.home, SECONDS)
+    stage.archive(thread, False)
+    await stage.channel.post_as_persona(thread, stage.home, webhook, TASK, SECONDS)
+    stage.archive(thread, True)
+
+    with pytest.raises(ChannelRejected) as refused:
+        await stage.channel.post_as_persona(thread, stage.home, webhook, TASK, SECONDS)
+    assert refused.value.refusal is Refusal.LOCKED
+    assert stage.shown(thread) == [TASK.content]

@@ -300,3 +300,51 @@ async def test_leaving_the_block_ends_what_hangs() -> None:
         with pytest.raises(aiohttp.ClientError):
             await asyncio.wait_for(pending, 60)
     assert discord.messages(api.channel.id) == []
+
+
+async def test_a_bot_reads_and_deletes_its_webhook_by_its_id(api: Api) -> None:
+    made = api.discord.add_webhook(api.channel.id, "hook").webhook
+    path = f"/webhooks/{made.id}"
+    assert (await api.call("GET", path))[1]["code"] == 50013
+    api.discord.grant(api.bot.id, api.channel.id, "manage_webhooks")
+    assert (await api.call("GET", path))[1]["token"] == made.token
+    api.discord.rotate_webhook(made.id)
+    assert (await api.call("GET", path))[1]["token"] == made.token
+    assert (await api.call("DELETE", path))[0] == 204
+    assert (await api.call("GET", path))[1]["code"] == 10015
+    assert (await api.call("GET", "/webhooks/5"))[1]["code"] == 10015
+
+
+async def test_the_secret_of_another_bots_webhook_is_not_shown(api: Api) -> None:
+    api.discord.grant(api.bot.id, api.channel.id, "manage_webhooks")
+    mine = (await api.call("POST", api.at("/webhooks"), {"name": "mine"}))[1]
+    assert (mine["application_id"], mine["user"]["id"]) == (api.bot.id, api.bot.id)
+    api.discord.world.webhooks[mine["id"]].application_id = "5"
+    (listed,) = (await api.call("GET", api.at("/webhooks")))[1]
+    assert "token" in mine
+    assert "token" not in listed
+
+
+async def test_a_rotated_secret_and_a_refused_name(api: Api) -> None:
+    api.discord.grant(api.bot.id, api.channel.id, "manage_webhooks")
+    hook = (await api.call("POST", api.at("/webhooks"), {"name": "hook"}))[1]
+    path = f"/webhooks/{hook['id']}/{hook['token']}"
+    for name in ("Clyde", "my discord", "", "x" * 81):
+        assert (await api.call("POST", api.at("/webhooks"), {"name": name}))[1]["code"] == 50035
+    for name in ("Clyde", "x" * 81):
+        body = {"content": "x", "username": name}
+        assert (await api.call("POST", path, body))[1]["code"] == 50035
+    api.discord.rotate_webhook(hook["id"])
+    assert (await api.call("POST", path, {"content": "x"}))[1]["code"] == 50027
+    assert hook["token"] not in str(api.discord.journal.requests)
+
+
+async def test_a_moderator_locks_and_reopens_a_thread(api: Api) -> None:
+    said = await api.person.say(api.channel.id, "start")
+    thread = (await api.person.open_thread(said, "t")).thread
+    assert thread is not None
+    await api.person.lock(said.id)
+    assert (thread.archived, thread.locked) == (False, True)
+    await api.person.archive(said.id, locked=True)
+    await api.person.unarchive(said.id)
+    assert (thread.archived, thread.locked) == (False, False)
