@@ -238,7 +238,7 @@ class TestATaskInDoubt:
     async def test_repeated_blindly_would_be_there_twice(self, box: Box) -> None:
         """The negative control: no nonce keeps a webhook from saying it again."""
         box.channel.fail(POST, DeliveryUnknown("502"), commits=True)
-        box.outbox._must_look = lambda _delivery, _now: False  # type: ignore[method-assign]
+        box.outbox._must_look = lambda _delivery, _now: False  # type: ignore[assignment,method-assign]
         await owe_task(box)
         await box.run()
         await box.run_later(3)
@@ -320,6 +320,19 @@ class TestAnEcho:
             DeliveryState.SENT,
             box.channel.posted(THREAD)[0].message_id,
         )
+        assert not box.channel.calls_of("history")
+
+    async def test_that_is_read_from_history_settles_the_post_too(self, box: Box) -> None:
+        ear = Ear(box.database)
+        box.channel.fail(POST, DeliveryUnknown("502"), commits=True)
+        await owe_task(box)
+        await box.run()
+        (posted,) = box.channel.posted(THREAD)
+        seen = echo(box, posted.message_id, posted.author_id)
+        await ear.hears(replace(seen, from_history=True))
+        await box.run()
+        assert (await box.row(KEY)).platform_id == posted.message_id
+        assert await box.state(KEY) == "sent"
         assert not box.channel.calls_of("history")
 
     async def test_starts_nothing_and_counts_as_no_bot(self, box: Box) -> None:
