@@ -119,7 +119,7 @@ class Personas:
             async with self._database.transaction() as tx:
                 await conversations.lock(tx, self._ownership)
                 await webhooks.keep(tx, self._settings.account, parent, found)
-            self._webhook = found
+            self._webhook, self._failures = found, 0
 
     async def _found_or_made(self, parent: PlatformId) -> PlatformId:
         found = await self._channel.find_webhook(parent, self._seconds)

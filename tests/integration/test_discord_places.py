@@ -64,6 +64,11 @@ async def test_each_state_is_told(scene: Scene) -> None:
     assert await _asked(scene, thread) is PlaceState.GONE
 
 
+async def test_a_thread_is_gone_with_its_channel(scene: Scene) -> None:
+    scene.discord.delete_channel(scene.home.id)
+    assert await _asked(scene, scene.thread.id) is PlaceState.GONE
+
+
 @pytest.mark.parametrize(
     "fault",
     [

@@ -35,9 +35,7 @@ def delete_channel(call: Call) -> Answer:
     """DELETE: everything in it answers 10003 from then on."""
     channel = call.channel()
     call.demand(channel, ["manage_threads" if channel.thread else "manage_channels"])
-    name = "THREAD_DELETE" if channel.thread else "CHANNEL_DELETE"
-    happenings.channel_changed(call.world, name, channel)
-    channel.deleted = True
+    threads.delete(call.world, channel)
     return Answer(200, shapes.channel(call.world, channel, call.viewer))
 
 

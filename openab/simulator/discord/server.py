@@ -7,7 +7,7 @@ from typing import Self, TypeVar
 
 from aiohttp import web
 
-from openab.simulator.discord import happenings, permissions, posting
+from openab.simulator.discord import happenings, permissions, posting, threads
 from openab.simulator.discord.calls import Services
 from openab.simulator.discord.clock import Clock
 from openab.simulator.discord.faults import Faults
@@ -198,10 +198,7 @@ class LoopbackDiscord:
 
     def delete_channel(self, channel_id: str) -> None:
         """Delete a channel or thread: from then on it is 10003."""
-        channel = self.world.channel(channel_id)
-        name = "THREAD_DELETE" if channel.thread else "CHANNEL_DELETE"
-        happenings.channel_changed(self.world, name, channel)
-        channel.deleted = True
+        threads.delete(self.world, self.world.channel(channel_id))
 
     def open_dm(self, person: Person, bot: Bot) -> Channel:
         """The direct conversation of two accounts."""

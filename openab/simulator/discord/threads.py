@@ -119,6 +119,16 @@ def archive(world: World, channel: Channel, *, archived: bool) -> None:
     happenings.channel_changed(world, "THREAD_UPDATE", channel)
 
 
+def delete(world: World, channel: Channel) -> None:
+    """Delete a channel or thread: from then on it is 10003. A channel's threads go with it, untold."""
+    name = "THREAD_DELETE" if channel.thread else "CHANNEL_DELETE"
+    happenings.channel_changed(world, name, channel)
+    channel.deleted = True
+    for other in world.channels.values():
+        if other.thread and other.parent_id == channel.id:
+            other.deleted = True
+
+
 def join(world: World, channel: Channel, user_id: str) -> None:
     """Make somebody a member; a second time is done already, an archived thread is 50083."""
     state = channel.thread
