@@ -68,7 +68,7 @@ class BindingCode(StrEnum):
     CAPABILITY_UNSUPPORTED = "BINDING_CAPABILITY_UNSUPPORTED"
     #: No adapter serves this channel here.
     ADAPTER_UNAVAILABLE = "BINDING_ADAPTER_UNAVAILABLE"
-    #: The conversation to be bound cannot be made, or is somebody else's.
+    #: The conversation to be bound cannot be made, or is somebody else's, or the session is gone.
     CREATE_FAILED = "BINDING_CREATE_FAILED"
 
 
@@ -175,4 +175,7 @@ def may_reattach(tombstone: SessionBinding, now: datetime) -> bool:
 
     Being in the archive does not lengthen its life.
     """
-    return tombstone.end_reason is EndReason.ARCHIVED and tombstone.expired_by(now) is None
+    is_archived = (
+        tombstone.status is BindingStatus.ENDED and tombstone.end_reason is EndReason.ARCHIVED
+    )
+    return is_archived and tombstone.expired_by(now) is None

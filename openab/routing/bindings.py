@@ -1,8 +1,8 @@
 """Binds conversations to sessions: one active binding a conversation, judged on read, ended as a tombstone."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import structlog
 
@@ -30,9 +30,10 @@ from openab.domain.ids import (
 )
 from openab.domain.message import Place
 from openab.routing.adapter import BindingAdapter
-from openab.storage import bindings, conversations
+from openab.storage import bindings, conversations, sessions
 from openab.storage.bindings import Found, NewBinding
 from openab.storage.engine import Transaction
+from openab.storage.transitions import StateChanged
 
 log = structlog.get_logger()
 
@@ -61,9 +62,11 @@ class Bindings:
         With `child` the conversation is the parent, and `metadata` has the `anchor` that the new one
         hangs on and its `title`. The later commit wins; people are told of the one that lost. The
         same session bound in the same place again is that binding, with its limits renewed. Raises
-        BindingRefused with a stable code, and then nothing is written.
+        BindingRefused with a stable code; then nothing is bound.
         """
         adapter = self._adapter(conversation.channel, target_kind, placement)
+        if await sessions.get(tx, target_session_key) is None:
+            raise _gone(target_session_key)
         told = dict(metadata or {})
         if placement is Placement.CHILD:
             conversation = await adapter.child_of(
@@ -72,11 +75,15 @@ class Bindings:
         place = Place.THREAD if conversation.parent_conversation_id else Place.CHANNEL
         row = await conversations.ensure(tx, conversation, place)
         await conversations.hold(tx, row.id)
+        # Retention may have deleted it between the look and the lock.
+        if not await bindings.hold_session(tx, target_session_key):
+            raise _gone(target_session_key)
         before = await bindings.active_in(tx, row.id)
-        if before and await self._is_same(tx, before.binding, target_session_key):
-            return await self._renewed(tx, before.binding, limits)
         if before:
-            await self._end(tx, before.binding, EndReason.REPLACED)
+            over = before.binding.expired_by(await tx.now())
+            if over is None and before.binding.target_session_key == target_session_key:
+                return await self._renewed(tx, before.binding, limits, ttl)
+            await self._end(tx, before.binding, over or EndReason.REPLACED)
         binding = await bindings.add(
             tx,
             NewBinding(
@@ -104,30 +111,22 @@ class Bindings:
 
     async def list_by_session(self, tx: Transaction, key: SessionKey) -> list[SessionBinding]:
         """The session's active bindings, oldest first; one whose time is over is none, noted or not."""
-        now = await tx.now()
-        found = [one.binding for one in await bindings.of_session(tx, key)]
-        return [
-            one
-            for one in found
-            if one.status is BindingStatus.ACTIVE and one.expired_by(now) is None
-        ]
+        return await bindings.active_of(tx, [key])
 
     async def resolve_by_conversation(
         self, tx: Transaction, conversation: ConversationId
     ) -> SessionBinding | None:
         """What a conversation is bound to at this moment; a binding whose time is over ends by this look."""
         found = await bindings.active_in(tx, conversation)
-        if found is None:
-            return None
-        reason = found.binding.expired_by(await tx.now())
-        if reason is None:
-            return found.binding
-        await self._end(tx, found.binding, reason)
-        return None
+        if found and found.binding.expired_by(await tx.now()):
+            await self._move(tx, found)
+            # Somebody may have used it, or bound another, while this waited.
+            found = await bindings.active_in(tx, conversation)
+        return found.binding if found else None
 
-    async def touch(self, tx: Transaction, binding: BindingId) -> None:
-        """Somebody used it. Never shortens its life, and never fails."""
-        await bindings.touch(tx, binding)
+    async def touch(self, tx: Transaction, binding: BindingId, at: datetime | None = None) -> None:
+        """Somebody used it, now or at a moment before. Never shortens its life, and never fails."""
+        await bindings.touch(tx, binding, at)
 
     async def unbind(
         self, tx: Transaction, target: BindingId | SessionKey, reason: EndReason
@@ -135,42 +134,65 @@ class Bindings:
         """End one binding, or all of a session; returns those that this call ended."""
         one = await bindings.get(tx, BindingId(target))
         found = [one] if one else await bindings.of_session(tx, SessionKey(target))
-        active = [each.binding for each in found if each.binding.status is BindingStatus.ACTIVE]
-        return [await self._end(tx, each, reason) for each in active]
+        ended = []
+        for each in _in_lock_order(found):
+            await conversations.hold(tx, each.conversation)
+            fresh = await bindings.get(tx, each.binding.binding_id)
+            if fresh and fresh.binding.status is BindingStatus.ACTIVE:
+                ended.append(await self._end(tx, fresh.binding, reason))
+        return ended
 
     async def reattach(
         self, tx: Transaction, conversation: ConversationId
     ) -> SessionBinding | None:
         """A conversation came out of the archive: its binding goes on, if its time is not over."""
+        if await self._archived_in(tx, conversation) is None:
+            return None
         await conversations.hold(tx, conversation)
-        last = await bindings.last_ended_in(tx, conversation)
-        if last is None or await bindings.active_in(tx, conversation):
+        last = await self._archived_in(tx, conversation)
+        if last is None:
             return None
-        if not may_reattach(last.binding, await tx.now()):
+        try:
+            await bindings.record(tx, last, Reattached(), end_reason=None, ended_at=None)
+        except StateChanged:
+            # Retention took it at this moment.
             return None
-        await bindings.record(tx, last.binding, Reattached(), end_reason=None, ended_at=None)
-        again = await _read(tx, last.binding.binding_id)
+        again = await _read(tx, last.binding_id)
         tx.after_commit(lambda: _tell("binding_reattached", again))
         return again
 
-    async def sweep(self, tx: Transaction, account: AccountId) -> int:
-        """End every binding whose time is over, and clear those whose farewell is settled; how many moved."""
-        now, moved = await tx.now(), 0
-        for found in await bindings.open_of(tx, account):
-            binding = found.binding
-            if binding.status is BindingStatus.ENDING:
-                moved += await self._clear(tx, binding)
-            elif reason := binding.expired_by(now):
-                moved += await self._expire(tx, found, reason)
+    async def sweep(self, tx: Transaction, account: AccountId, limit: int = 50) -> int:
+        """End bindings whose time is over, and clear those whose farewell is settled; how many moved.
+
+        At most `limit`: what is left waits for the next sweep, since expiry is judged on read.
+        """
+        moved = 0
+        due = [one for one in await bindings.open_of(tx, account) if await self._is_due(tx, one)]
+        for found in _in_lock_order(due[:limit]):
+            moved += await self._move(tx, found)
         return moved
 
-    async def _expire(self, tx: Transaction, found: Found, reason: EndReason) -> bool:
+    async def _archived_in(
+        self, tx: Transaction, conversation: ConversationId
+    ) -> SessionBinding | None:
+        found = await bindings.newest_in(tx, conversation)
+        return found.binding if found and may_reattach(found.binding, await tx.now()) else None
+
+    async def _is_due(self, tx: Transaction, found: Found) -> bool:
+        if found.binding.status is BindingStatus.ENDING:
+            return await bindings.is_farewell_settled(tx, found.binding.binding_id)
+        return found.binding.expired_by(await tx.now()) is not None
+
+    async def _move(self, tx: Transaction, found: Found) -> bool:
+        """Lock, look again, and take the step that is due; somebody else may have taken it."""
         await conversations.hold(tx, found.conversation)
         fresh = await bindings.get(tx, found.binding.binding_id)
-        if fresh is None or fresh.binding.status is not BindingStatus.ACTIVE:
+        if fresh is None:
             return False
-        # Somebody may have used it since.
-        if fresh.binding.expired_by(await tx.now()) is None:
+        if fresh.binding.status is BindingStatus.ENDING:
+            return await self._clear(tx, fresh.binding)
+        reason = fresh.binding.expired_by(await tx.now())
+        if reason is None or fresh.binding.status is BindingStatus.ENDED:
             return False
         await self._end(tx, fresh.binding, reason)
         return True
@@ -184,6 +206,7 @@ class Bindings:
     async def _end(
         self, tx: Transaction, binding: SessionBinding, reason: EndReason
     ) -> SessionBinding:
+        """The caller holds its conversation, so nobody else moves it."""
         await bindings.record(
             tx, binding, Unbound(reason), end_reason=reason.value, ended_at=await tx.now()
         )
@@ -197,15 +220,14 @@ class Bindings:
             return replace(ended, status=BindingStatus.ENDED)
         return ended
 
-    async def _is_same(self, tx: Transaction, binding: SessionBinding, session: SessionKey) -> bool:
-        is_alive = binding.expired_by(await tx.now()) is None
-        return is_alive and binding.target_session_key == session
-
     async def _renewed(
-        self, tx: Transaction, binding: SessionBinding, limits: Limits | None
+        self,
+        tx: Transaction,
+        binding: SessionBinding,
+        limits: Limits | None,
+        ttl: timedelta | None,
     ) -> SessionBinding:
-        if limits is not None:
-            await bindings.limit(tx, binding.binding_id, limits)
+        await bindings.limit(tx, binding.binding_id, limits or binding.limits, ttl)
         await bindings.touch(tx, binding.binding_id)
         return await _read(tx, binding.binding_id)
 
@@ -227,6 +249,15 @@ class Bindings:
                 f"{channel} cannot bind a {placement} conversation",
             )
         return adapter
+
+
+def _gone(session: SessionKey) -> BindingRefused:
+    return BindingRefused(BindingCode.CREATE_FAILED, f"there is no session {session} any more")
+
+
+def _in_lock_order(found: Iterable[Found]) -> list[Found]:
+    """By conversation: the order in which everybody locks several."""
+    return sorted(found, key=lambda one: one.conversation)
 
 
 async def _read(tx: Transaction, binding: BindingId) -> SessionBinding:

@@ -1,6 +1,7 @@
 """Bindings: which session a conversation talks to, and since when nobody has used it."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -27,7 +28,7 @@ from openab.domain.ids import (
 )
 from openab.storage.engine import Transaction
 from openab.storage.ids import new_id
-from openab.storage.schema import bindings, conversations, deliveries, turns
+from openab.storage.schema import bindings, conversations, deliveries, sessions, turns
 from openab.storage.transitions import transition
 
 #: The partial indexes serve only a condition written word for word as theirs.
@@ -55,6 +56,7 @@ class Found:
 
     binding: SessionBinding
     conversation: ConversationId
+    ended_at: datetime | None = None
 
 
 def farewell_key(binding: BindingId) -> str:
@@ -111,12 +113,6 @@ async def newest_in(tx: Transaction, conversation: ConversationId) -> Found | No
     return _found(row) if row else None
 
 
-async def last_ended_in(tx: Transaction, conversation: ConversationId) -> Found | None:
-    """The newest tombstone of a conversation."""
-    ended = bindings.c.state == BindingStatus.ENDED.value
-    return await _one(tx, bindings.c.conversation == conversation, ended)
-
-
 async def of_session(tx: Transaction, session: SessionKey) -> list[Found]:
     """Every binding of a session that is not ended, oldest first."""
     return await _several(tx, bindings.c.session_key == session, _IS_OPEN)
@@ -127,23 +123,43 @@ async def open_of(tx: Transaction, account: AccountId) -> list[Found]:
     return await _several(tx, bindings.c.account == account, _IS_OPEN)
 
 
+async def listed(tx: Transaction, limit: int, *, only_open: bool) -> list[Found]:
+    """For people: the newest first, of every account."""
+    query = _query(*([_IS_OPEN] if only_open else []))
+    newest = query.order_by(bindings.c.bound_at.desc(), bindings.c.id.desc()).limit(limit)
+    return [_found(row) for row in await tx.execute(newest)]
+
+
+async def active_of(tx: Transaction, keys: Collection[SessionKey]) -> list[SessionBinding]:
+    """The bindings of these sessions that are good at this moment, oldest first."""
+    now = await tx.now()
+    found = await _several(tx, bindings.c.session_key.in_(list(keys)), _IS_ACTIVE)
+    return [one.binding for one in found if one.binding.expired_by(now) is None]
+
+
 async def touch(tx: Transaction, binding: BindingId, at: datetime | None = None) -> None:
-    """Somebody used it. Never shortens, never fails: an earlier moment or an unknown id changes nothing."""
-    moment = at or await tx.now()
-    await tx.execute(
-        sa.update(bindings)
-        .where(bindings.c.id == binding, bindings.c.last_activity_at < moment)
-        .values(last_activity_at=moment)
-    )
+    """Somebody used it, now or at a moment before.
+
+    Never shortens its life and never fails: an earlier moment changes nothing, nor does a binding
+    that is not known, or over, or whose time is over though nobody has noted it yet.
+    """
+    await _touch(tx, await get(tx, binding), at)
 
 
 async def touch_in(tx: Transaction, conversation: ConversationId) -> None:
     """The same for whatever is bound in a conversation now."""
-    moment = await tx.now()
+    await _touch(tx, await active_in(tx, conversation), None)
+
+
+async def _touch(tx: Transaction, found: Found | None, at: datetime | None) -> None:
+    now = await tx.now()
+    if found is None or found.binding.expired_by(now):
+        return
+    moment = min(at or now, now)
     await tx.execute(
         sa.update(bindings)
         .where(
-            bindings.c.conversation == conversation,
+            bindings.c.id == found.binding.binding_id,
             _IS_ACTIVE,
             bindings.c.last_activity_at < moment,
         )
@@ -151,13 +167,28 @@ async def touch_in(tx: Transaction, conversation: ConversationId) -> None:
     )
 
 
-async def limit(tx: Transaction, binding: BindingId, limits: Limits) -> None:
-    """Let it last so long from now on; its age and its last activity stay."""
-    await tx.execute(
-        sa.update(bindings)
-        .where(bindings.c.id == binding)
-        .values(idle_seconds=_seconds(limits.idle), max_age_seconds=_seconds(limits.max_age))
+async def limit(
+    tx: Transaction, binding: BindingId, limits: Limits, ttl: timedelta | None = None
+) -> None:
+    """Let it last so long; its age and its last activity stay. With `ttl` it ends so long from now."""
+    values: dict[str, object] = {
+        "idle_seconds": _seconds(limits.idle),
+        "max_age_seconds": _seconds(limits.max_age),
+    }
+    if ttl is not None:
+        values["expires_at"] = await tx.now() + ttl
+    await tx.execute(sa.update(bindings).where(bindings.c.id == binding).values(**values))
+
+
+async def hold_session(tx: Transaction, session: SessionKey) -> bool:
+    """Whether the session exists; if so, retention leaves it alone while this transaction lasts."""
+    result = await tx.execute(
+        sa.select(sessions.c.session_key)
+        .where(sessions.c.session_key == session)
+        # Commanders of its agent write it meanwhile; only its deletion is to wait.
+        .with_for_update(read=True, key_share=True)
     )
+    return result.one_or_none() is not None
 
 
 async def record(
@@ -239,11 +270,12 @@ def _found(row: Any) -> Found:
         end_reason=EndReason(row.end_reason) if row.end_reason else None,
         is_busy=bool(row.is_busy),
     )
-    return Found(binding, ConversationId(row.conversation))
+    return Found(binding, ConversationId(row.conversation), row.ended_at)
 
 
 def _seconds(span: timedelta | None) -> int | None:
-    return None if span is None else int(span.total_seconds())
+    # Upwards: what lasts a moment is not over at once.
+    return None if span is None else math.ceil(span.total_seconds())
 
 
 def _span(seconds: int | None) -> timedelta | None:

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from openab.storage.engine import Database
+from tests.conformance.binding_stage import ON_WHICH, Network
 
 
 @pytest.fixture
@@ -19,3 +20,10 @@ async def postgres_database(migrated_postgres_address: str) -> AsyncIterator[Dat
     opened = await Database.open(migrated_postgres_address)
     yield opened
     await opened.close()
+
+
+@pytest.fixture(params=ON_WHICH)
+def net(request: pytest.FixtureRequest) -> Network:
+    """Each chat network that conversations can be bound on, and each dialect with one of them."""
+    name, _, dialect = request.param.partition("-")
+    return Network(request.getfixturevalue(f"{dialect}_database"), name)
