@@ -54,7 +54,7 @@ def _run(source: str) -> int:
     loaded = load_or_tell(source)
     if loaded is None:
         return UNUSABLE
-    redactor = _redactor(loaded)
+    redactor = redactor_for(loaded)
     setup(redactor)
     if not harden():
         log.debug("process_stays_dumpable")
@@ -109,7 +109,8 @@ async def _broker(loaded: Loaded, redactor: Redactor, stack: ExitStack) -> None:
     await broker.run(signals.stop)
 
 
-def _redactor(loaded: Loaded) -> Redactor:
+def redactor_for(loaded: Loaded) -> Redactor:
+    """Knows every secret of the configuration that could get into a log."""
     redactor = Redactor()
     redactor.add(loaded.config.discord.bot_token.reveal())
     for _name, value in loaded.config.agent_variables():

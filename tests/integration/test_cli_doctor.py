@@ -107,6 +107,29 @@ async def test_an_agent_that_wants_a_login_is_told(bench: Bench, discord: Loopba
     assert "→ log in to the agent once as the user that runs openab" in ended.out
 
 
+async def test_every_named_agent_is_tried_as_the_default_one_is(
+    bench: Bench, discord: LoopbackDiscord
+) -> None:
+    arguments = ["-m", "openab.simulator.agent"]
+    more = (
+        f"[agents.luna]\ncommand = '{sys.executable}'\nargs = {arguments!r}\n"
+        f"working_dir = '{bench.folder}'\n"
+        f"[agents.terra]\ncommand = 'there-is-no-such-agent'\nworking_dir = '{bench.folder}'\n"
+        f"[agents.vega]\ncommand = 'x'\nworking_dir = '{bench.folder}/gone'\n"
+    )
+    bench.write(discord.add_bot("sol"), discord.add_channel("dev"), more=more)
+
+    ended = await bench.doctor()
+
+    assert ended.code == 1
+    assert "✓ agent: " in ended.out
+    assert "✓ agents.luna: " in ended.out
+    assert "✗ agents.terra: " in ended.out
+    assert "or correct [agents.terra].command" in ended.out
+    assert f"✗ working directory of agents.vega: {bench.folder}/gone does not exist" in ended.out
+    assert "! agents.vega: not tried without its working directory" in ended.out
+
+
 async def test_a_token_that_is_refused_and_a_discord_out_of_reach_are_told_apart(
     bench: Bench, discord: LoopbackDiscord
 ) -> None:

@@ -7,7 +7,7 @@ import pytest
 from openab.channels.discord.access import channel_access
 from openab.channels.discord.interactions import FAILED_WORDS, UNKNOWN_WORDS
 from openab.channels.discord.outbound import DiscordChannel
-from openab.channels.discord.slash import register_commands
+from openab.channels.discord.slash import Offer, register_commands
 from openab.domain.ids import AccountId, MessageRef, PlatformId
 from openab.domain.message import AuthorKind, CommandKind, InboundCommand, MessageKind, Place
 from openab.domain.outbound import Button, MessageBody, presentation_body
@@ -289,6 +289,43 @@ async def test_commands_are_registered_only_when_they_changed() -> None:
 
     assert done == [True, False]
     assert sum(one.method == "PUT" for one in discord.journal.requests) == 1
+
+
+async def test_what_the_configuration_offers_is_registered_anew_and_filled_in_by_people() -> None:
+    stored: list[str] = []
+
+    async def known() -> str | None:
+        return stored[-1] if stored else None
+
+    async def store(digest: str) -> None:
+        stored.append(digest)
+
+    async with LoopbackDiscord() as discord:
+        bot, person = discord.add_bot("sol"), discord.add_person("ann")
+        home = discord.add_channel("general")
+        application = PlatformId(bot.id)
+        async with listening(discord, bot) as listener:
+            rest = listener.client.rest
+            for offer in (Offer(), Offer(True), Offer(True, ("luna",)), Offer(True, ("luna",))):
+                await register_commands(
+                    rest, application, offer, known_digest=known, store_digest=store
+                )
+            told = {"agent": "luna", "task": "Look into it."}
+            await (await person.slash(home.id, "spawn", bot, **told)).answer()
+            limits = {"idle": "90m", "max-age": "off"}
+            await (await person.slash(home.id, "session", bot, **limits)).answer()
+            await (await person.slash(home.id, "unfocus", bot)).answer()
+            await register_commands(rest, application, known_digest=known, store_digest=store)
+            with pytest.raises(LookupError):
+                await person.slash(home.id, "unfocus", bot)
+
+    assert [one.kind for one in listener.commands] == [
+        CommandKind.SPAWN,
+        CommandKind.SESSION,
+        CommandKind.UNFOCUS,
+    ]
+    assert [one.options for one in listener.commands] == [told, limits, {}]
+    assert sum(one.method == "PUT" for one in discord.journal.requests) == 4
 
 
 async def test_the_doctor_names_what_is_missing() -> None:
