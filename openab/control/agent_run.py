@@ -228,7 +228,10 @@ class AgentRun:
 
     async def _start(self) -> Opened:
         """The folder first, then room for one more agent, and only then the agent that works there."""
-        services, spec = self._services, self._services.settings.agent()
+        services, spec = self._services, self._services.settings.spec_of(self._session.key)
+        if spec is None:
+            said = f"the agent {self._session.agent!r} is not configured any more: write [agents.NAME] for it"
+            raise AgentRefused(AgentFailure(FailureKind.NOT_FOUND, said))
         placed = await self._placing.place(spec.working_dir)
         self.preface = placed.told
         await services.pool.admit(self._turn.id, self._name)
@@ -276,7 +279,8 @@ class AgentRun:
     async def _follow(self, take: _Take, feed: TurnFeed, after: int = 0) -> PromptEnded:
         """Until the prompt's end; the host ends it at the hard time-out, and if it does not, we do."""
         settings = self._services.settings
-        hard = settings.agent().hard_timeout_seconds
+        spec = settings.spec_of(self._session.key) or settings.agent()
+        hard = spec.hard_timeout_seconds
         limit = asyncio.timeout(hard + settings.pool.hung_grace.total_seconds())
         try:
             async with limit:

@@ -1,7 +1,7 @@
 """Which session a conversation talks to: the one it is bound to, else its own."""
 
 from openab.control.settings import Settings
-from openab.domain.binding import BindingStatus, SessionBinding
+from openab.domain.binding import BindingStatus, EndReason, SessionBinding
 from openab.domain.ids import SessionKey
 from openab.domain.message import Place
 from openab.storage import bindings, sessions
@@ -34,6 +34,15 @@ async def session_key_here(tx: Transaction, settings: Settings, here: Conversati
     if found is None or found.binding.expired_by(await tx.now()):
         return own
     return found.binding.target_session_key
+
+
+async def unbind_here(
+    tx: Transaction, settings: Settings, where: Conversation, reason: EndReason
+) -> None:
+    """Take this conversation off whatever it is bound to; nothing happens if that is nothing."""
+    found = await bindings.active_in(tx, where.id)
+    if found is not None:
+        await settings.bindings.unbind(tx, found.binding.binding_id, reason)
 
 
 def _may_be_bound(settings: Settings, where: Conversation) -> bool:

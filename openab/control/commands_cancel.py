@@ -9,10 +9,11 @@ from collections.abc import Sequence
 import structlog
 
 from openab.control.bound_sessions import session_key_here
+from openab.control.completions import ended_otherwise
 from openab.control.retire import retire_queued
 from openab.control.settings import Settings
 from openab.domain.message import Author
-from openab.domain.turn import CancelledQueued, TurnState
+from openab.domain.turn import CancelledQueued, Outcome, TurnState
 from openab.storage import conversations, session_reports, sessions, turns
 from openab.storage.conversations import Conversation
 from openab.storage.engine import Transaction
@@ -111,5 +112,6 @@ async def _take_back(
             continue
         await turns.record(tx, turn, CancelledQueued(), settled_at=await tx.now())
         await retire_queued(tx, settings, turn, by)
+        await ended_otherwise(tx, settings, turn, Outcome.CANCELLED)
         waiting += 1
     return waiting, is_running

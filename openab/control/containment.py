@@ -4,6 +4,7 @@ from collections.abc import Awaitable
 
 import structlog
 
+from openab.control.completions import ended_otherwise
 from openab.control.retire import owe_delete, owe_notice, placeholders_of
 from openab.control.services import Services
 from openab.control.settling import settle_turn
@@ -48,6 +49,7 @@ async def _end(tx: Transaction, services: Services, turn: Turn) -> None:
         error={"kind": "refused_by_database"},
         answered_at=now,
     )
+    await _if_possible(tx, turn, ended_otherwise(tx, services.settings, turn, Outcome.FAILED))
     await _if_possible(tx, turn, settle_turn(tx, services.settings, turn.id))
 
 

@@ -96,7 +96,14 @@ class ConversationTurns:
         async with self._services.database.read() as tx:
             waiting = await turns.open_of(tx, self._where.id)
             now = await tx.now()
-        await self._advance(waiting, now)
+            first = waiting[0] if waiting else None
+            # A session that is bound to two conversations works in one of them at a time.
+            is_free = (
+                first is None
+                or first.state is not TurnState.QUEUED
+                or not await turns.is_running_elsewhere(tx, first)
+            )
+        await self._advance(waiting, now, is_free=is_free)
 
     async def contain(self) -> None:
         """The database refused rows for good: the turn that they belong to ends with bare values."""
@@ -152,9 +159,9 @@ class ConversationTurns:
                 self._refused = runner.turn_id if runner else None
                 raise
 
-    async def _advance(self, waiting: Sequence[Turn], now: datetime) -> None:
+    async def _advance(self, waiting: Sequence[Turn], now: datetime, *, is_free: bool) -> None:
         first = waiting[0] if waiting else None
-        wanted = None if self._draining else self._wanted(waiting, now)
+        wanted = None if self._draining or not is_free else self._wanted(waiting, now)
         has_place = self._line.want(wanted)
         if first is None:
             self._signs.see(waiting)

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import structlog
 
+from openab.control.elsewhere import owe_in
 from openab.control.entries import Duplicate, entry_of
-from openab.control.parent import owe_in
 from openab.control.reception import Reception, accept_handoff
 from openab.control.settings import Settings
 from openab.domain.gates import (

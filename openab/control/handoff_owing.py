@@ -8,6 +8,7 @@ import structlog
 
 from openab.control.retire import owe_notice
 from openab.control.settings import Settings
+from openab.control.spawning import spawn_from
 from openab.domain.delivery import DeadReason, DeliveryKind, GivenUp, Purpose
 from openab.domain.handoff import (
     Abandoned,
@@ -81,6 +82,8 @@ async def owe_intent(
         await _tell_invalid(tx, settings, turn, intent)
     if intent.target is not None:
         await _owe_handoff(tx, settings, where, turn, intent)
+    if intent.sub_agent:
+        await spawn_from(tx, settings, where, turn, intent.sub_agent, intent.task)
 
 
 async def _tell_invalid(tx: Transaction, settings: Settings, turn: Turn, intent: Intent) -> None:

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import structlog
 
+from openab.control.elsewhere import owe_in, parent_of
 from openab.control.handoff_owing import peer_of, tell_not_sent, told_key
-from openab.control.parent import owe_in, parent_of
 from openab.control.retire import owe_notice
 from openab.control.settings import Settings
 from openab.domain.delivery import DeadReason, DeliveryState, Purpose

@@ -10,6 +10,7 @@ import structlog
 from openab.control.attempt import Answer, AttemptMaker, Result
 from openab.control.bot_names import BotNames
 from openab.control.bot_turn_cap import is_said
+from openab.control.children import starter_settled
 from openab.control.evidence import Finding, look
 from openab.control.handoff_sending import HandoffSender
 from openab.control.handoff_settling import concluded, is_over
@@ -287,6 +288,8 @@ class Outbox:
             await retire_older(tx, sent)
         if sent.purpose is Purpose.HANDOFF:
             await concluded(tx, self._settings, self._where, sent)
+        elif sent.purpose is Purpose.STARTER:
+            await starter_settled(tx, self._settings, self._where, sent)
         await settle_turn(tx, self._settings, sent.turn)
         tx.after_commit(lambda: self._on_sent(sent))
         if sent.kind is DeliveryKind.CREATE:
@@ -394,6 +397,8 @@ class Outbox:
             await thread_refused(tx, self._settings, self._where, notices.thread_unclear())
         elif dead.purpose is Purpose.HANDOFF:
             await concluded(tx, self._settings, self._where, dead)
+        elif dead.purpose is Purpose.STARTER:
+            await starter_settled(tx, self._settings, self._where, dead)
         await settle_turn(tx, self._settings, dead.turn)
 
 

@@ -1,19 +1,21 @@
 """Ends a run: outcome, raw text and every owed row in one transaction."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 
+from openab.control.completions import Completion, completion_of, conclude, ended_otherwise
 from openab.control.cuts import Cut, cut, is_blank
-from openab.control.finals import Ending, Final, plan, rooms
+from openab.control.finals import Ending, plan, rooms
 from openab.control.handoff_owing import owe_intent
 from openab.control.retire import owe_delete, placeholders_of, questions_of
 from openab.control.settings import Settings
 from openab.domain.agent_events import AgentFailure, EndKind, FailureKind, PromptEnded
 from openab.domain.delivery import DeliveryKind, DeliveryState, Purpose
 from openab.domain.ids import PlatformId, snowflake
+from openab.domain.outbound import MessageBody
 from openab.domain.turn import Ended, Outcome, TurnState
 from openab.ports.feed import Shown
 from openab.storage import conversations, deliveries, streams, turns
@@ -21,7 +23,7 @@ from openab.storage.conversations import Conversation
 from openab.storage.deliveries import Delivery, Owed
 from openab.storage.engine import Transaction
 from openab.storage.turns import Turn
-from openab.text import notices
+from openab.text import notices, spawn_words
 from openab.text.output import Intent
 from openab.text.tools import ToolCall, final_text
 
@@ -105,7 +107,12 @@ async def finish(
     The caller has locked the conversation. `where` and `turn` must have been read in `tx`.
     """
     outcome = outcome_of(run)
-    final = await _owe_final(tx, settings, where, turn, run)
+    completion = await completion_of(tx, settings, turn)
+    shown_in = await _shown_in(tx, where, completion)
+    if completion and completion.fallback:
+        told = spawn_words.reported(completion.spawn.agent, outcome)
+        run = replace(run, preface="\n\n".join(filter(None, (told, run.preface))))
+    parts = await _owe_final(tx, settings, shown_in, where, turn, run)
     await _log_troubles(tx, turn, run)
     now = await tx.now()
     await turns.record(
@@ -118,7 +125,8 @@ async def finish(
         error=_error(run.end.failure if run.end else None),
         answered_at=now,
     )
-    await turns.log(tx, turn.id, "answer_owed", {"parts": len(final.parts)})
+    await turns.log(tx, turn.id, "answer_owed", {"parts": parts})
+    await conclude(tx, settings, turn, completion, outcome, _said(run))
     if outcome is Outcome.COMPLETED:
         # Behind the answer's own messages.
         await owe_intent(tx, settings, where, turn, run.intent)
@@ -139,36 +147,66 @@ async def _log_troubles(tx: Transaction, turn: Turn, run: Run) -> None:
         await turns.log(tx, turn.id, trouble(failure), {"kind": failure.kind.value})
 
 
+async def _shown_in(
+    tx: Transaction, where: Conversation, completion: Completion | None
+) -> Conversation | None:
+    """Where the answer is shown: here, unless it is a task's completion that was routed elsewhere."""
+    if completion is None or completion.shown_in == where.id:
+        return where
+    return await conversations.get(tx, completion.shown_in) if completion.shown_in else None
+
+
 async def _owe_final(
-    tx: Transaction, settings: Settings, where: Conversation, turn: Turn, run: Run
-) -> Final:
+    tx: Transaction,
+    settings: Settings,
+    shown_in: Conversation | None,
+    where: Conversation,
+    turn: Turn,
+    run: Run,
+) -> int:
+    """The answer's messages, and that nothing else of the turn is left here; how many there are."""
     placeholders = await placeholders_of(tx, turn)
-    last = placeholders[-1] if placeholders else None
-    ending = await _ending(tx, settings, where, turn, run, last)
-    final = plan(ending, settings.replies(), run.cut)
-    for number, body in enumerate(final.parts, 1):
-        is_edit = final.edits_placeholder and number == 1
+    last = placeholders[-1] if placeholders and shown_in is where else None
+    parts: tuple[MessageBody, ...] = ()
+    kept = None
+    if shown_in is not None:
+        ending = await _ending(tx, settings, shown_in, turn, run, last)
+        final = plan(ending, settings.replies(), run.cut)
+        parts, kept = final.parts, last if final.edits_placeholder else None
+        await _owe_parts(tx, turn, shown_in, parts, kept)
+    for placeholder in placeholders:
+        if placeholder is not kept:
+            await owe_delete(tx, turn, placeholder)
+    for question in await questions_of(tx, turn):
+        await owe_delete(tx, turn, question)
+    return len(parts)
+
+
+async def _owe_parts(
+    tx: Transaction,
+    turn: Turn,
+    shown_in: Conversation,
+    parts: Sequence[MessageBody],
+    edited: Delivery | None,
+) -> None:
+    """`edited`: the placeholder that becomes the first part."""
+    for number, body in enumerate(parts, 1):
+        target = edited if number == 1 else None
         await deliveries.owe(
             tx,
             Owed(
                 account=turn.account,
-                conversation=turn.conversation,
+                conversation=shown_in.id,
                 key=f"turn:{turn.id}:final:{number}:v1",
-                kind=DeliveryKind.EDIT if is_edit else DeliveryKind.CREATE,
+                kind=DeliveryKind.EDIT if target else DeliveryKind.CREATE,
                 purpose=Purpose.FINAL,
                 body=body,
-                seq=await conversations.take_seq(tx, turn.conversation),
+                seq=await conversations.take_seq(tx, shown_in.id),
                 turn=turn.id,
                 part=number,
-                target_delivery=last.id if is_edit and last else None,
+                target_delivery=target.id if target else None,
             ),
         )
-    for placeholder in placeholders:
-        if not (final.edits_placeholder and placeholder is last):
-            await owe_delete(tx, turn, placeholder)
-    for question in await questions_of(tx, turn):
-        await owe_delete(tx, turn, question)
-    return final
 
 
 async def _ending(
@@ -218,8 +256,7 @@ def _human(turn: Turn) -> PlatformId | None:
 
 def _told(turn: Turn, run: Run, settings: Settings) -> tuple[str, str]:
     """The final: a notice where there is something to tell with what the agent said, and its last word."""
-    said = "\n\n".join(text for text in (run.earlier, run.answer) if text.strip())
-    answer = final_text(said, run.tools, settings.replies().tool_display)
+    answer = final_text(_said(run), run.tools, settings.replies().tool_display)
     outcome = outcome_of(run)
     before, after = run.preface, ""
     if outcome is Outcome.FAILED:
@@ -231,6 +268,10 @@ def _told(turn: Turn, run: Run, settings: Settings) -> tuple[str, str]:
     elif is_blank(run.answer):
         after = notices.empty_answer(run.end)
     return "\n\n".join(text for text in (before, answer) if text), after
+
+
+def _said(run: Run) -> str:
+    return "\n\n".join(text for text in (run.earlier, run.answer) if text.strip())
 
 
 def _failure_notice(end: PromptEnded | None) -> str:
@@ -287,3 +328,4 @@ async def end_unprompted(
     await turns.record(
         tx, turn, Ended(Outcome.FAILED), outcome=Outcome.FAILED.value, raw="", answered_at=now
     )
+    await ended_otherwise(tx, settings, turn, Outcome.FAILED)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from openab.control.bodies import queued_placeholder
+from openab.control.bound_sessions import session_here
 from openab.control.first_message import wishes_of
 from openab.control.settings import Settings
 from openab.domain.batching import Batching, DispatchMode, OnBusy, weight
@@ -63,11 +64,10 @@ async def accept(
     )
     reception = replace(reception, text=wishes.text)
     where, thread = await _place(tx, settings, reception, wishes.title)
-    spec = settings.agent()
     # This locks the row that an owner locks before it claims a turn here, and retention before it
     # deletes a session.
     seq = await conversations.take_part(tx, where.id)
-    session = await sessions.ensure(tx, where, agent=spec.name, working_dir=spec.working_dir)
+    session = await session_here(tx, settings, where)
     if wishes.workspace:
         await sessions.ask_for_workspace(tx, session.key, wishes.workspace)
     waiting = await turns.open_of(tx, where.id)
@@ -89,9 +89,8 @@ async def accept_handoff(
 ) -> ConversationId:
     """Queue `turn` for a hand-off: a turn of its own, whose text is the payload as it is."""
     where, thread = await _place(tx, settings, reception, None)
-    spec = settings.agent()
     seq = await conversations.take_part(tx, where.id)
-    session = await sessions.ensure(tx, where, agent=spec.name, working_dir=spec.working_dir)
+    session = await session_here(tx, settings, where)
     waiting = await turns.open_of(tx, where.id)
     new = replace(
         _new_turn(settings, reception, where, session.key),

@@ -6,11 +6,15 @@ from dataclasses import dataclass, replace
 import structlog
 
 from openab.control.attempt import Answer
+from openab.control.bound_sessions import unbind_here
+from openab.control.children import starter_settled
+from openab.control.elsewhere import owe_in, told_about
 from openab.control.handoff_settling import concluded
-from openab.control.parent import owe_in, parent_of, thread_refused
+from openab.control.parent import thread_refused
 from openab.control.personas import task_refused
 from openab.control.retire import owe_delete
 from openab.control.settings import Settings
+from openab.domain.binding import EndReason
 from openab.domain.delivery import (
     Confirmed,
     DeadReason,
@@ -74,6 +78,8 @@ async def _known_but_deleted(tx: Transaction, refused: Refused) -> None:
     gone = await deliveries.record(tx, delivery, Confirmed(), is_gone=True)
     if gone.purpose is Purpose.HANDOFF:
         await concluded(tx, refused.settings, refused.where, gone)
+    elif gone.purpose is Purpose.STARTER:
+        await starter_settled(tx, refused.settings, refused.where, gone)
     if delivery.purpose is Purpose.PLACEHOLDER and await _is_running(tx, delivery):
         await deliveries.owe(tx, superseding(delivery))
 
@@ -135,6 +141,7 @@ async def _supersede(tx: Transaction, following: Owed, delivery: Delivery) -> No
 
 async def _conversation_gone(tx: Transaction, refused: Refused) -> None:
     await conversations.close(tx, refused.where.id)
+    await unbind_here(tx, refused.settings, refused.where, EndReason.CONVERSATION_GONE)
     await _dead(tx, refused)
 
 
@@ -149,6 +156,8 @@ async def _dead(tx: Transaction, refused: Refused) -> None:
         await tell_loss(tx, refused.settings, refused.where, dead, answer.reason)
     elif dead.purpose is Purpose.HANDOFF:
         await concluded(tx, refused.settings, refused.where, dead, answer.reason)
+    elif dead.purpose is Purpose.STARTER:
+        await starter_settled(tx, refused.settings, refused.where, dead)
 
 
 async def tell_loss(
@@ -166,7 +175,7 @@ async def tell_loss(
         body = presentation_body(text, (resend_button(dead.id),))
         await owe_in(tx, settings, where, f"{dead.key}:lost", body)
         return
-    parent = await parent_of(tx, where)
+    parent = await told_about(tx, where, dead.turn)
     if parent is not None and dead.turn:
         # Every part fails like this one: it is told once, and the button is for all of them.
         buttons = (resend_button(dead.turn),)

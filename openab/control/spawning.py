@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import structlog
 
-from openab.control.parent import owe_in
+from openab.control.elsewhere import owe_in
+from openab.control.retire import owe_notice
 from openab.control.settings import Settings
 from openab.domain.delivery import DeliveryKind, Purpose
 from openab.domain.ids import ConversationRef, PlatformId, SessionKey, SpawnId, TurnId
@@ -17,6 +18,7 @@ from openab.storage.conversations import Conversation
 from openab.storage.deliveries import Owed
 from openab.storage.engine import Transaction
 from openab.storage.spawns import NewSpawn, Spawn
+from openab.storage.turns import Turn
 from openab.text import spawn_words
 
 log = structlog.get_logger()
@@ -78,6 +80,29 @@ async def spawn(tx: Transaction, settings: Settings, asked: Asked) -> SpawnId | 
     await spawns.add(tx, planned, _new(settings, asked, standing), starter)
     tx.after_commit(lambda: log.info("spawn_owed", spawn=planned, agent=asked.agent))
     return planned
+
+
+async def spawn_from(
+    tx: Transaction, settings: Settings, where: Conversation, turn: Turn, agent: str, task: str
+) -> None:
+    """What a complete output asks for, in the transaction that ends its turn; a refusal is told here."""
+    asked = Asked(
+        agent=agent,
+        task=task,
+        requester_id=turn.requester_id,
+        requester_name=turn.requester_name,
+        requester_is_bot=turn.requester_is_bot,
+        at=where,
+        parent_session=turn.session_key,
+        parent_turn=turn.id,
+    )
+    made = await spawn(tx, settings, asked)
+    if isinstance(made, SpawnRefusal):
+        await turns.log(tx, turn.id, "spawn_refused", {"agent": agent, "reason": made.value})
+        text = spawn_words.refused(agent, made)
+        await owe_notice(tx, turn, f"turn:{turn.id}:spawn:v1", text)
+    else:
+        await turns.log(tx, turn.id, "spawn_owed", {"agent": agent, "spawn": made})
 
 
 async def refuse(tx: Transaction, settings: Settings, spawn: Spawn, reason: SpawnRefusal) -> None:

@@ -111,7 +111,7 @@ class TurnRunner:
 
     async def run(self) -> None:
         """Run it. Cancelling this task ends the agent and leaves the turn `running`, for recovery."""
-        session = await persist("turn claim", self._claim)
+        session = await self._claimed()
         if session is None:
             log.info("turn_taken_back", turn_id=self._turn.id)
             return
@@ -170,6 +170,12 @@ class TurnRunner:
         self._intent, ended = await question.of(intent, completed, agent, record, feed)
         return ended
 
+    async def _claimed(self) -> Session | None:
+        try:
+            return await persist("turn claim", self._claim)
+        except _WorksElsewhere:
+            return None
+
     async def _claim(self) -> Session | None:
         """Close the batch, raise the session's epoch and owe the placeholder; then only, prompt.
 
@@ -182,6 +188,9 @@ class TurnRunner:
             if turn is None or turn.state not in {TurnState.QUEUED, TurnState.RUNNING}:
                 return None
             session = await sessions.take(tx, turn.session_key, services.agents.incarnation)
+            if await turns.is_running_elsewhere(tx, turn):
+                # Whoever works with the session keeps it: the epoch is not raised after all.
+                raise _WorksElsewhere
             if turn.state is TurnState.QUEUED:
                 await self._record_claim(tx, turn)
             self._turn = await _reread(tx, turn)
@@ -311,6 +320,10 @@ class TurnRunner:
         await self._services.stream_log.flush()
         await self._services.stream_log.close(record)
         await agent.close()
+
+
+class _WorksElsewhere(OpenabError):
+    """The session runs a turn of another conversation that is bound to it."""
 
 
 async def _reread(tx: Transaction, turn: Turn) -> Turn:

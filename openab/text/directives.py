@@ -18,6 +18,7 @@ _UNFINISHED = re.compile(
 )
 _BOT_ID = re.compile(r"[0-9]{1,20}")
 _MESSAGE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_AGENT = re.compile(r"[A-Za-z0-9_-]{1,32}")
 _ALIAS = re.compile(r"@\S{1,64}")
 _LARGEST_ID = 2**64 - 1
 
@@ -46,7 +47,7 @@ class Header:
 
 
 def output_header(text: str) -> Header:
-    """The head of an agent's *complete* output: `handoff`, `reply_to`; lines with other keys are stripped."""
+    """The head of an agent's *complete* output: `handoff`, `reply_to`, `spawn`; lines with other keys are stripped."""
     lines, end = _read(text, _is_anybodys)
     return _header(lines, text[end:], _OF_OUTPUT)
 
@@ -74,7 +75,11 @@ def _is_bot_id(value: str) -> bool:
 
 
 _Check = Callable[[str], object]
-_OF_OUTPUT: Mapping[str, _Check] = {"handoff": _is_bot_id, "reply_to": _MESSAGE_ID.fullmatch}
+_OF_OUTPUT: Mapping[str, _Check] = {
+    "handoff": _is_bot_id,
+    "reply_to": _MESSAGE_ID.fullmatch,
+    "spawn": _AGENT.fullmatch,
+}
 _OF_MESSAGE: Mapping[str, _Check] = {"ws": _ALIAS.fullmatch, "title": str.strip}
 
 

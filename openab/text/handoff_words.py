@@ -110,6 +110,7 @@ def _line(text: str, longest: int) -> str:
 _WANTED = {
     "handoff": f"bot's id (`{NotSent.WRONG_TARGET.value}`)",
     "reply_to": "message's id",
+    "spawn": "agent's name",
 }
 _AGAIN = "Ask for it again."
 _MEANINGS = {

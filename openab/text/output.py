@@ -19,6 +19,10 @@ class Intent:
     target: PlatformId | None = None
     #: The work: the output byte for byte, without its head.
     payload: str = field(default="", repr=False)
+    #: The sub-agent that is to be given a task.
+    sub_agent: str = ""
+    #: The task: the output without its head.
+    task: str = field(default="", repr=False)
     #: The message that the answer replies to; not used by a hand-off.
     reply_to: PlatformId | None = None
     #: What asked for nothing that could be done.
@@ -33,7 +37,7 @@ def body_of(output: str) -> str:
 def intent_of(outputs: Sequence[str]) -> Intent:
     """What the outputs of a turn's attempts ask for together; the last value of each key counts.
 
-    A hand-off's work is what was said from the output on that asked for it.
+    The work of a hand-off or a sub-agent is what was said from the output on that asked for it.
     """
     headers = [output_header(output) for output in outputs]
     valid: dict[str, str] = {}
@@ -46,16 +50,19 @@ def intent_of(outputs: Sequence[str]) -> Intent:
             invalid.pop(key, None)
             valid[key] = value
     target, reply_to = valid.get("handoff"), valid.get("reply_to")
+    sub_agent = valid.get("spawn", "")
     return Intent(
         target=PlatformId(str(int(target))) if target else None,
-        payload=_work(headers) if target else "",
+        payload=_work(headers, "handoff") if target else "",
+        sub_agent=sub_agent,
+        task=_work(headers, "spawn") if sub_agent else "",
         reply_to=PlatformId(reply_to) if reply_to and not target else None,
         invalid=tuple(invalid.values()),
     )
 
 
-def _work(headers: Sequence[Header]) -> str:
-    asking = [n for n, header in enumerate(headers) if "handoff" in header.directives]
+def _work(headers: Sequence[Header], key: str) -> str:
+    asking = [n for n, header in enumerate(headers) if key in header.directives]
     return _PARAGRAPH.join(header.body for header in headers[asking[-1] :] if header.body)
 
 

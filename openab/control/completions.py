@@ -1,0 +1,172 @@
+"""A sub-agent's task is over: where its answer goes, and what the session that gave the task is told."""
+
+from dataclasses import dataclass
+
+import structlog
+
+from openab.control.elsewhere import owe_in
+from openab.control.settings import Settings
+from openab.control.spawning import completion_key
+from openab.domain.destination import Destination, EventKind, Fallback, Mode, Reason
+from openab.domain.ids import ConversationId, MessageRef, PlatformId, TurnId, snowflake
+from openab.domain.message import Author, AuthorKind, InboundMessage, sender_record
+from openab.domain.outbound import presentation_body
+from openab.domain.spawn import Finished, Held, SpawnState
+from openab.domain.turn import Outcome, TurnSource
+from openab.routing.router import resolve_destination
+from openab.storage import bindings, conversations, sessions, spawns, streams, turns
+from openab.storage.conversations import Conversation
+from openab.storage.engine import Transaction
+from openab.storage.spawns import Spawn
+from openab.storage.turns import Arrival, NewTurn, Turn
+from openab.text import spawn_words
+
+log = structlog.get_logger()
+#: What is done where nothing is bound that the completion could go to: chosen here, and nowhere else.
+_FALLBACKS = {
+    # The thread was given up while the agent worked: whoever asked still wants the answer.
+    Reason.NO_ACTIVE_BINDING: Fallback.REPORT_TO_REQUESTER,
+    # It is bound in several places, and none of them is nearer.
+    Reason.NO_REQUESTER_MATCH: Fallback.HOLD,
+    Reason.MISSING_REQUESTER: Fallback.DROP_WITH_NOTICE,
+    Reason.INVALID_REQUESTER: Fallback.DROP_WITH_NOTICE,
+    Reason.MISSING_TARGET_SESSION: Fallback.DROP_WITH_NOTICE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A task's end on its way: its spawn, and what was decided about it."""
+
+    spawn: Spawn
+    destination: Destination
+    #: Chosen where there is no destination.
+    fallback: Fallback | None
+    #: Where the answer is shown; None: nowhere.
+    shown_in: ConversationId | None
+
+
+async def completion_of(tx: Transaction, settings: Settings, turn: Turn) -> Completion | None:
+    """Decide where the answer of a sub-agent's task goes; None for every other turn, which stays here."""
+    if turn.source is not TurnSource.SPAWN:
+        return None
+    spawn = await spawns.of_turn(tx, turn.id)
+    if spawn is None or spawn.state is not SpawnState.OPENED:
+        return None
+    requester = await conversations.get(tx, spawn.requester_conversation)
+    destination = await resolve_destination(
+        tx, settings.bindings, EventKind.TASK_COMPLETION, turn.session_key, requester.ref
+    )
+    if destination.mode is Mode.BOUND and destination.binding:
+        bound = await bindings.get(tx, destination.binding.binding_id)
+        assert bound is not None
+        return Completion(spawn, destination, None, bound.conversation)
+    fallback = _FALLBACKS[destination.reason]
+    is_shown = fallback is Fallback.REPORT_TO_REQUESTER
+    tx.after_commit(
+        lambda: log.warning(
+            "completion_fell_back",
+            turn_id=turn.id,
+            spawn=spawn.id,
+            reason=destination.reason.value,
+            action=fallback.value,
+        )
+    )
+    return Completion(spawn, destination, fallback, requester.id if is_shown else None)
+
+
+async def conclude(
+    tx: Transaction,
+    settings: Settings,
+    turn: Turn,
+    completion: Completion | None,
+    outcome: Outcome,
+    answer: str,
+) -> None:
+    """Settle the spawn and tell the parent, in the transaction that ends the turn; once for each turn."""
+    if completion is None:
+        return
+    spawn, fallback = completion.spawn, completion.fallback
+    values = {"answer": answer, "settled_at": await tx.now()}
+    is_held = fallback is Fallback.HOLD
+    await spawns.record(tx, spawn, Held() if is_held else Finished(), **values)
+    requester = await conversations.get(tx, spawn.requester_conversation)
+    if fallback is not None and completion.shown_in is None:
+        reason = completion.destination.reason
+        text = spawn_words.kept_back(spawn.agent, outcome, reason, fallback)
+        await owe_in(
+            tx, settings, requester, f"spawn:{spawn.id}:kept_back:v1", presentation_body(text)
+        )
+    await _inform_parent(tx, settings, spawn, turn, requester, outcome, answer)
+
+
+async def ended_otherwise(
+    tx: Transaction, settings: Settings, turn: Turn, outcome: Outcome
+) -> None:
+    """The same for a task that ended without an answer of its own: it never ran, or could not be stored."""
+    completion = await completion_of(tx, settings, turn)
+    await conclude(tx, settings, turn, completion, outcome, "")
+
+
+async def _inform_parent(
+    tx: Transaction,
+    settings: Settings,
+    spawn: Spawn,
+    turn: Turn,
+    where: Conversation,
+    outcome: Outcome,
+    answer: str,
+) -> None:
+    """One marked message to the session that gave the task, as a turn of its own."""
+    parent = await sessions.get(tx, spawn.parent_session) if spawn.parent_session else None
+    if parent is None or where.is_closed:
+        tx.after_commit(lambda: log.info("completion_told_nobody", turn_id=turn.id, spawn=spawn.id))
+        return
+    child = await conversations.get(tx, turn.conversation)
+    trigger = MessageRef(child.ref.conversation_id, turn.trigger.message_id)
+    text = spawn_words.finished(spawn.agent, outcome, child.ref.conversation_id, answer)
+    newest = max(
+        (where.last_message_id or "0", child.last_message_id or "0", trigger.message_id),
+        key=snowflake,
+    )
+    told = InboundMessage(
+        conversation=where.ref,
+        place=where.place,
+        message_id=trigger.message_id,
+        author=_agent(settings, spawn),
+        text=text,
+        sent_at=await tx.now(),
+    )
+    seq = await conversations.take_part(tx, where.id)
+    informing = await turns.enqueue(
+        tx,
+        NewTurn(
+            account=settings.account,
+            conversation=where.id,
+            session_key=parent.key,
+            seq=seq,
+            order_key=snowflake(newest),
+            idempotency_key=completion_key(turn.id),
+            arrival=Arrival(sender_record(told), text, ()),
+            requester_id=spawn.requester_id,
+            requester_name=spawn.requester_name,
+            requester_is_bot=spawn.requester_is_bot,
+            trigger=trigger,
+            source=TurnSource.COMPLETION,
+        ),
+    )
+    await streams.ensure(tx, informing, settings.account, "queued")
+    tx.after_commit(lambda: _told(informing, turn.id, spawn))
+
+
+def _told(informing: TurnId, turn: TurnId, spawn: Spawn) -> None:
+    log.info("completion_told", turn_id=informing, of=turn, spawn=spawn.id)
+
+
+def _agent(settings: Settings, spawn: Spawn) -> Author:
+    return Author(
+        id=PlatformId(settings.account),
+        name=spawn.agent,
+        display_name=spawn.agent,
+        kind=AuthorKind.BOT,
+    )

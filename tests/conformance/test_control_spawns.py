@@ -1,0 +1,199 @@
+"""A sub-agent's task: one thread, one run, one answer in it and nowhere else, and its parent is told once."""
+
+import json
+from dataclasses import replace
+
+from openab.channels.discord.bindings import DiscordBindings
+from openab.control.settings import BindingSettings, Settings
+from openab.domain.binding import BindingStatus, EndReason
+from openab.domain.ids import SessionKey
+from openab.domain.spawn import SpawnLimits, SpawnRefusal, SpawnState
+from openab.domain.turn import TurnSource, TurnState
+from openab.ports.agent import Prompt
+from openab.ports.channel import ChannelRejected, Refusal
+from openab.routing.bindings import Bindings
+from openab.storage import bindings, conversations, spawns, turns
+from openab.storage.engine import Database
+from openab.storage.schema import spawns as spawn_table
+from openab.storage.spawns import Spawn
+from openab.storage.turns import Turn
+from tests.builders import CHANNEL, HOME, a_spec, some_settings
+from tests.conformance.control_stage import Stage, StageAgents, on_stage
+
+HELPER = "helper"
+
+
+def spawning(limits: SpawnLimits | None = None, **changes: object) -> Settings:
+    """Settings with sub-agents switched on."""
+    return some_settings(
+        named_agents=lambda: {HELPER: replace(a_spec(), name=HELPER)},
+        binding=BindingSettings(enabled=True, spawns=limits or SpawnLimits(is_on=True)),
+        bindings=Bindings({CHANNEL: DiscordBindings()}),
+        **changes,
+    )
+
+
+def saying(*texts: str) -> str:
+    """A request whose agent says exactly these pieces."""
+    return f"[[script={json.dumps([['say', text] for text in texts])}]]"
+
+
+def giving(task: str, agent: str = HELPER) -> str:
+    """A request whose agent gives this task to a sub-agent."""
+    return saying(f"[[spawn:{agent}]]\n{task}")
+
+
+class Family(StageAgents):
+    """Agents whose answer to a completion is fixed: the completion quotes what would else be a script."""
+
+    #: The run of a request that ends so is held back.
+    held = ""
+
+    def script(self, prompt: Prompt) -> str:
+        text = prompt.content[-1].text
+        if self.held and text == self.held:
+            self.may_end.clear()
+        return saying("Good to know.") if text.startswith("[openab:") else super().script(prompt)
+
+
+def ours(stage: Stage, place: str) -> list[str]:
+    """What we have said there, under whatever name."""
+    people = {"31"}
+    return [one.body.content for one in stage.channel.posted(place) if one.author_id not in people]
+
+
+async def spawned(database: Database) -> list[Spawn]:
+    async with database.read() as tx:
+        ids = [row.id for row in await tx.execute(spawn_table.select())]
+        found = [await spawns.get(tx, one) for one in ids]
+    return sorted((one for one in found if one), key=lambda one: one.created_at)
+
+
+async def all_turns(database: Database) -> list[Turn]:
+    async with database.read() as tx:
+        listed = [await turns.get(tx, row["id"]) for row in await turns.listed(tx)]
+    return [turn for turn in listed if turn]
+
+
+async def over(stage: Stage, count: int) -> list[Turn]:
+    """Wait until so many turns have their last state, and nothing is owed for any."""
+
+    async def are_over() -> bool:
+        found = await all_turns(stage.database)
+        done = [turn for turn in found if turn.state in _LAST and not await stage.owed(turn.id)]
+        return len(done) == len(found) == count
+
+    await stage.until(are_over)
+    return sorted(await all_turns(stage.database), key=lambda turn: turn.created_at)
+
+
+_LAST = {TurnState.DONE, TurnState.FAILED, TurnState.CANCELLED, TurnState.INTERRUPTED}
+
+
+class TestASubAgent:
+    async def test_works_in_a_thread_of_its_own_and_its_parent_is_told_once(
+        self, database: Database
+    ) -> None:
+        async with on_stage(database, spawning(), agents=Family()) as stage:
+            message = stage.say(giving(saying("The tests pass.")))
+            asked, task, told = await over(stage, 3)
+            await stage.quiet()
+            (spawn,) = await spawned(database)
+            async with database.read() as tx:
+                child = await conversations.get(tx, task.conversation)
+                (bound,) = await bindings.of_session(tx, task.session_key)
+        thread = child.ref.conversation_id
+        assert child.ref.parent_conversation_id == HOME
+        assert (spawn.state, spawn.turn, spawn.session) == (
+            SpawnState.FINISHED,
+            task.id,
+            task.session_key,
+        )
+        assert task.session_key == SessionKey(f"{child.ref.session_key()}:{HELPER}")
+        assert (task.source, told.source) == (TurnSource.SPAWN, TurnSource.COMPLETION)
+        assert told.idempotency_key == f"completion:{task.id}"
+        assert (told.session_key, told.conversation) == (asked.session_key, asked.conversation)
+        assert "The tests pass." in told.batch[0].text
+        # The echoed task says it, too.
+        assert len([line for line in ours(stage, thread) if "The tests pass." in line]) == 2
+        (starter,) = ours(stage, HOME)
+        assert starter.startswith("-# 🧵")
+        assert any("Good to know." in line for line in stage.channel.shown(message.message_id))
+        assert bound.binding.status is BindingStatus.ACTIVE
+        assert bound.binding.bound_by == asked.requester_id
+
+    async def test_is_refused_with_a_notice_where_the_switch_is_off(
+        self, database: Database
+    ) -> None:
+        async with on_stage(database, some_settings()) as stage:
+            message = stage.say(giving("Do it."))
+            (turn,) = await over(stage, 1)
+            await stage.quiet()
+        assert not await spawned(database)
+        told = "\n".join(stage.channel.shown(message.message_id))
+        assert SpawnRefusal.SWITCHED_OFF.value in told
+        assert not ours(stage, HOME)
+        assert turn.state is TurnState.DONE
+
+    async def test_each_refusal_names_its_reason(self, database: Database) -> None:
+        async with on_stage(database, spawning(SpawnLimits(is_on=True, at_once=0))) as stage:
+            first = stage.say(giving("Do it."))
+            await stage.settled(first)
+            second = stage.say(giving("Do it.", "stranger"))
+            await stage.settled(second)
+            await stage.quiet()
+        assert SpawnRefusal.TOO_MANY.value in "\n".join(stage.channel.shown(first.message_id))
+        assert SpawnRefusal.UNKNOWN_AGENT.value in "\n".join(stage.channel.shown(second.message_id))
+
+    async def test_may_not_go_deeper_than_is_allowed(self, database: Database) -> None:
+        async with on_stage(database, spawning(), agents=Family()) as stage:
+            stage.say(giving(giving("And you do it.")))
+            found = await over(stage, 3)
+            await stage.quiet()
+            async with database.read() as tx:
+                child = await conversations.get(tx, found[1].conversation)
+        assert len(await spawned(database)) == 1
+        shown = "\n".join(stage.channel.shown(child.ref.conversation_id))
+        assert SpawnRefusal.TOO_DEEP.value in shown
+
+
+class TestACompletion:
+    async def test_goes_where_it_was_asked_for_once_its_thread_is_given_up(
+        self, database: Database
+    ) -> None:
+        agents = Family()
+        agents.held = saying("Late news.")
+        async with on_stage(database, spawning(), agents=agents) as stage:
+            message = stage.say(giving(agents.held))
+            await stage.until(lambda: _is_held(agents))
+            (spawn,) = await spawned(database)
+            assert spawn.session
+            async with database.transaction() as tx:
+                await stage.settings.bindings.unbind(tx, spawn.session, EndReason.UNFOCUSED)
+            agents.may_end.set()
+            await over(stage, 3)
+            await stage.quiet()
+        shown = stage.channel.shown(message.message_id)
+        assert [line for line in shown if "Late news." in line and "no thread is bound" in line]
+
+    async def test_stays_in_its_thread_though_that_cannot_be_written(
+        self, database: Database
+    ) -> None:
+        async with on_stage(database, spawning(), agents=Family()) as stage:
+            refused = ChannelRejected(Refusal.FORBIDDEN, "Missing Permissions", 50013)
+            stage.channel.fail(
+                "create_message",
+                refused,
+                times=99,
+                when=lambda call: call.body is not None and call.body.content.endswith("No way."),
+            )
+            message = stage.say(giving(saying("No way.")))
+            await over(stage, 3)
+            await stage.quiet()
+        here = ours(stage, message.message_id)
+        assert any("could not be delivered" in line for line in here), here
+        assert not [line for line in here + ours(stage, HOME) if line.endswith("No way.")]
+
+
+async def _is_held(agents: Family) -> bool:
+    return not agents.may_end.is_set()
