@@ -39,6 +39,7 @@ from tests.builders import (
     a_session,
     a_spawn,
     a_spec,
+    a_turn,
     an_author,
     some_settings,
 )
@@ -282,6 +283,12 @@ class TestFocus:
                 told = await at.used("200", FOCUS, who, session="300")
                 assert told == binding_replies.session_not_yours()
             assert await at.bound("200") is None
+            async with at.database.transaction() as tx:
+                home = await conversations.find(tx, a_ref("300"))
+                assert home is not None
+                await a_turn(tx, home)
+            await at.used("200", FOCUS, session="300")
+            assert await at.target("200") == key_of("300")
 
     async def test_an_agent_that_nobody_configures_any_more(self, database: Database) -> None:
         async with bench(database, settings(named_agents=dict)) as at:
@@ -683,6 +690,25 @@ class TestOtherCommandsMeanWhatIsBound:
             assert await at.used("200", CommandKind.USAGE) == replies.no_session()
             await at.used("200", FOCUS, session=first.message_id)
             assert "1 request," in await at.used("200", CommandKind.USAGE)
+            again = at.stage.say("[[say=b]]", thread="200")
+            await at.stage.settled(again)
+            for where in ("200", first.message_id):
+                assert "2 requests," in await at.used(where, CommandKind.USAGE)
+
+    async def test_who_has_asked_from_a_bound_conversation_has_asked_in_the_session(
+        self, database: Database
+    ) -> None:
+        async with bench(database) as at:
+            key = await at.session("100")
+            await at.used("200", FOCUS, session="100")
+            asked = at.stage.say("[[say=a]]", thread="200", author=BOB)
+            await at.stage.settled(asked)
+            told = await at.used("100", CommandKind.RESET, BOB)
+            assert told == replies.reset_done(waiting=0, is_running=False)
+            async with at.database.read() as tx:
+                session = await sessions.get(tx, key)
+        assert session is not None
+        assert session.generation == 2
 
     async def test_and_after_its_time_the_own_one_is_meant(self, database: Database) -> None:
         clock = Offset(database)
