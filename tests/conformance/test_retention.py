@@ -18,7 +18,15 @@ from openab.control.services import Counters
 from openab.domain.binding import Cleared, EndReason, Reattached, Unbound
 from openab.domain.delivery import Begun, Confirmed, DeliveryKind, Doubtful, Purpose
 from openab.domain.gates import Disposition
-from openab.domain.ids import BindingId, Incarnation, PlatformId, SessionKey, SpawnId, TurnId
+from openab.domain.ids import (
+    BindingId,
+    DeliveryId,
+    Incarnation,
+    PlatformId,
+    SessionKey,
+    SpawnId,
+    TurnId,
+)
 from openab.domain.spawn import Finished, Held, Opened, SpawnEvent
 from openab.domain.turn import Claimed, Ended, Outcome, SettledDone, TurnEvent
 from openab.ports.agent import AgentSession
@@ -27,6 +35,7 @@ from openab.storage import (
     accounts,
     bindings,
     conversations,
+    counts,
     deliveries,
     handoffs,
     inbox,
@@ -36,6 +45,7 @@ from openab.storage import (
     spawns,
     streams,
     turns,
+    webhooks,
 )
 from openab.storage.conversations import Conversation
 from openab.storage.engine import Database, Transaction
@@ -59,6 +69,7 @@ from tests.builders import (
     an_incoming,
     some_settings,
 )
+from tests.conformance.binding_stage import HOUR, Network
 from tests.conformance.control_stage import Stage, on_stage
 
 _DAY = 86_400.0
@@ -626,17 +637,28 @@ class TestPlans:
             sa.event.remove(engine.sync_engine, "before_cursor_execute", note)
 
     async def scans(self, database: Database, seen: list[tuple[str, Any]]) -> list[str]:
-        found: list[str] = []
+        return [
+            f"{statement}\n{steps}"
+            for statement, steps in await self.explained(database, seen)
+            if any(re.match(r"SCAN (?!CONSTANT|\(|free)\w+$", step) for step in steps)
+        ]
+
+    async def plans(self, database: Database, seen: list[tuple[str, Any]]) -> list[str]:
+        """Every step of every statement."""
+        return [step for _, steps in await self.explained(database, seen) for step in steps]
+
+    async def explained(
+        self, database: Database, seen: list[tuple[str, Any]]
+    ) -> list[tuple[str, list[str]]]:
+        found: list[tuple[str, list[str]]] = []
         async with database.read() as tx:
             connection = await tx._connection.get_raw_connection()
             raw: Any = connection.driver_connection
-            for statement, parameters in seen:
+            for statement, parameters in list(seen):
                 if statement.startswith(("BEGIN", "SAVEPOINT", "RELEASE", "INSERT", "PRAGMA")):
                     continue
                 plan = await raw.execute_fetchall(f"EXPLAIN QUERY PLAN {statement}", parameters)
-                steps = [row[3] for row in plan]
-                if any(re.match(r"SCAN (?!CONSTANT|\(|free)\w+$", step) for step in steps):
-                    found.append(f"{statement}\n{steps}")
+                found.append((statement, [row[3] for row in plan]))
         return found
 
     async def test_of_retention(self, sqlite_database: Database) -> None:
@@ -675,6 +697,51 @@ class TestPlans:
             if "ORDER BY turns.created_at DESC" not in scan
         ] == []
 
+    async def test_of_bindings(self, sqlite_database: Database) -> None:
+        net = Network(sqlite_database, "rooms")
+        session, other = await net.session("40"), await net.session("41")
+        async with self.statements(sqlite_database) as seen:
+            await net.bind(session, idle=HOUR)
+            made = await net.bind(other, idle=HOUR)
+            await net.resolve()
+            await net.touch(made.binding_id)
+            await net.unbind(made.binding_id, EndReason.ARCHIVED)
+            await net.reattach()
+            await net.of_session(other)
+            net.clock.pass_by(3601)
+            await net.sweep()
+            async with sqlite_database.transaction() as tx:
+                await bindings.touch_in(tx, await net.place(tx, "50"))
+                await counts.open_bindings(tx, ACCOUNT)
+        assert len(seen) > 40
+        assert await self.scans(sqlite_database, seen) == []
+        plans = await self.plans(sqlite_database, seen)
+        for index in ("uq_bindings_active_conversation (", "ix_bindings_open ("):
+            assert any(index in step for step in plans), index
+
+    async def test_of_spawns_and_webhooks(self, sqlite_database: Database) -> None:
+        async with sqlite_database.transaction() as tx:
+            where = await a_conversation(tx)
+            spawn_id = await a_spawn(tx, where)
+        session = where.ref.session_key()
+        async with (
+            self.statements(sqlite_database) as seen,
+            sqlite_database.transaction() as tx,
+        ):
+            assert await spawns.get(tx, spawn_id)
+            assert await spawns.of_starter(tx, DeliveryId("starter-1"))
+            assert await spawns.of_turn(tx, TurnId("t")) is None
+            assert await spawns.of_session(tx, session) is None
+            assert await spawns.held_for(tx, session) == []
+            assert len(await spawns.at_work_for(tx, session)) == 1
+            await webhooks.keep(tx, ACCOUNT, HOME, PlatformId("5"))
+            assert await webhooks.of_parent(tx, ACCOUNT, HOME) == "5"
+            assert await webhooks.is_ours(tx, ACCOUNT, PlatformId("5"))
+            await webhooks.forget(tx, ACCOUNT, PlatformId("5"))
+        assert await self.scans(sqlite_database, seen) == []
+        plans = await self.plans(sqlite_database, seen)
+        assert any("ix_spawns_at_work (" in step for step in plans)
+
     async def test_of_an_open_place_reads_only_what_is_open(
         self, sqlite_database: Database
     ) -> None:
@@ -683,11 +750,6 @@ class TestPlans:
         async with self.statements(sqlite_database) as seen, sqlite_database.read() as tx:
             await deliveries.head(tx, where.id)
             await turns.open_of(tx, where.id)
-        plans: list[str] = []
-        async with sqlite_database.read() as tx:
-            raw: Any = (await tx._connection.get_raw_connection()).driver_connection
-            for statement, parameters in seen[1:]:
-                rows = await raw.execute_fetchall(f"EXPLAIN QUERY PLAN {statement}", parameters)
-                plans += [row[3] for row in rows]
+        plans = await self.plans(sqlite_database, seen)
         assert any("ix_deliveries_open (account=? AND conversation=?)" in one for one in plans)
         assert any("ix_turns_open (account=? AND conversation=?)" in one for one in plans)

@@ -16,8 +16,10 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
+from openab.domain.binding import BindingStatus, EndReason, TargetKind
 from openab.domain.delivery import DeliveryKind, DeliveryState, Purpose
 from openab.domain.handoff import Direction, HandoffState, NotSent, Refusal
+from openab.domain.spawn import SpawnRefusal, SpawnState
 from openab.domain.turn import Outcome, TurnSource, TurnState
 from openab.storage.schema import SCHEMA_REVISION, metadata
 from openab.storage.upgrade import SchemaAge, check, upgrade
@@ -34,6 +36,11 @@ _CHECKED: dict[tuple[str, str], type[StrEnum]] = {
     ("handoffs", "state"): HandoffState,
     ("handoffs", "reason"): NotSent,
     ("handoff_refusals", "reason"): Refusal,
+    ("bindings", "kind"): TargetKind,
+    ("bindings", "state"): BindingStatus,
+    ("bindings", "end_reason"): EndReason,
+    ("spawns", "state"): SpawnState,
+    ("spawns", "reason"): SpawnRefusal,
 }
 
 
