@@ -32,6 +32,7 @@ def counters(metrics: Metrics) -> Counters:
         leases=metrics.leases_held.set,
         inbox=lambda disposition, reason: metrics.inbox_events.labels(disposition, reason).inc(),
         handoff=lambda direction, reason: metrics.handoffs.labels(direction, reason).inc(),
+        routed=lambda mode, reason: metrics.deliveries_routed.labels(mode, reason).inc(),
         backfill=backfill,
         recovery=lambda verdict, reason: metrics.recoveries.labels(verdict, reason).inc(),
         deleted=lambda table, rows: metrics.rows_deleted.labels(table).inc(rows),

@@ -72,8 +72,11 @@ class Gauges:
         self._commits = parts.database.commits
         async with parts.database.read() as tx:
             open_turns = await counts.open_turns(tx, account)
+            open_bindings = await counts.open_bindings(tx, account)
         for state in ("queued", "running", "answered"):
             metrics.open_turns.labels(state).set(open_turns.get(state, 0))
+        for state in ("active", "ending"):
+            metrics.bindings.labels(state).set(open_bindings.get(state, 0))
         if self._identifies or self._invalid:
             identifies, invalid = self._identifies, self._invalid
             async with parts.database.transaction() as tx:

@@ -16,6 +16,7 @@ class _Words(LazyGroup):
         "db": "openab.cli.db",
         "turns": "openab.cli.turns",
         "sessions": "openab.cli.sessions",
+        "bindings": "openab.cli.bindings",
         "deliveries": "openab.cli.deliveries",
         "handoffs": "openab.cli.handoffs",
         "why": "openab.cli.why",

@@ -27,7 +27,9 @@ def sessions(
 
     address = chosen_database(config)
     lines = run(list_sessions(address.url, only_open=only_open, limit=limit))
-    headings = ("session", "agent", "working dir", "agent's session", "open turns", "last used")
+    headings = (
+        "session", "agent", "working dir", "agent's session", "open turns", "bound to", "last used",
+    )  # fmt: skip
     print_listing(lines, headings, _cells, json=json)
 
 
@@ -38,5 +40,6 @@ def _cells(line: "SessionLine") -> tuple[str, ...]:
         line.working_dir,
         line.acp_session_id or "",
         str(line.open_turns),
+        ", ".join(line.bound_to),
         moment(line.last_activity_at),
     )

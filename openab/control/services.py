@@ -36,6 +36,8 @@ class Counters:
     inbox: Callable[[str, str], None] = _ignore
     #: (in | out, accepted | sent | reason word)
     handoff: Callable[[str, str], None] = _ignore
+    #: (bound | fallback, reason) of a completion.
+    routed: Callable[[str, str], None] = _ignore
     #: started | finished | interrupted
     backfill: Callable[[str], None] = _ignore
     #: (verdict, reason) of a turn whose agent was gone.

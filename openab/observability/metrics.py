@@ -28,6 +28,7 @@ class Metrics:
         self._declare_deliveries()
         self._declare_intake()
         self._declare_handoffs()
+        self._declare_bindings()
         self._declare_gateway()
         self._declare_machine()
 
@@ -62,6 +63,12 @@ class Metrics:
     def _declare_handoffs(self) -> None:
         about = "Hand-offs by direction (in, out) and by what became of them: accepted, sent, or the reason word"
         self.handoffs = self._counter("handoffs", about, "direction", "reason")
+
+    def _declare_bindings(self) -> None:
+        about = "Conversations that talk to another session than their own, or are to be told of its end"
+        self.bindings = self._gauge("bindings", about, "state")
+        about = "Completions by whether a bound conversation was found for them (bound, fallback) and why"
+        self.deliveries_routed = self._counter("deliveries_routed", about, "mode", "reason")
 
     def _declare_gateway(self) -> None:
         self.gateway_ready = self._gauge("gateway_ready", "1 while the gateway session is usable")

@@ -1,4 +1,4 @@
-"""Numbers that all processes of an account share, and how many turns are open."""
+"""Numbers that all processes of an account share, and how many turns and bindings are open."""
 
 from datetime import timedelta
 
@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from openab.domain.ids import AccountId, ChannelName
 from openab.domain.turn import LIFECYCLE
 from openab.storage.engine import Transaction
-from openab.storage.schema import accounts, turns
+from openab.storage.schema import accounts, bindings, turns
 from openab.storage.types import UtcDateTime
 
 #: Discord counts invalid requests over this long.
@@ -58,5 +58,19 @@ async def open_turns(tx: Transaction, account: AccountId) -> dict[str, int]:
             turns.c.state.in_([state.value for state in LIFECYCLE.open]),
         )
         .group_by(turns.c.state)
+    )
+    return {row.state: row.number for row in result}
+
+
+async def open_bindings(tx: Transaction, account: AccountId) -> dict[str, int]:
+    """How many bindings of the account are in each open state."""
+    result = await tx.execute(
+        sa.select(bindings.c.state, sa.func.count().label("number"))
+        .where(
+            bindings.c.account == account,
+            # The partial index serves only a condition written word for word as its own.
+            sa.text("bindings.state IN ('active', 'ending')"),
+        )
+        .group_by(bindings.c.state)
     )
     return {row.state: row.number for row in result}

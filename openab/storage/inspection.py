@@ -1,9 +1,9 @@
 """What people look at: turns, sessions and deliveries as lines, and the story of one message. Reads only."""
 
 import sqlite3
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -11,9 +11,11 @@ import asyncpg
 import sqlalchemy as sa
 from alembic.util import CommandError
 
+from openab.domain.binding import SessionBinding
 from openab.domain.delivery import LIFECYCLE as DELIVERY_LIFECYCLE
+from openab.domain.ids import SessionKey
 from openab.domain.turn import LIFECYCLE as TURN_LIFECYCLE
-from openab.storage import inbox
+from openab.storage import bindings, inbox
 from openab.storage.engine import Database, Transaction
 from openab.storage.schema import conversations, deliveries, sessions, turn_log, turns
 from openab.storage.upgrade import SchemaAge, SchemaRefused, check, prepare
@@ -63,6 +65,8 @@ class SessionLine:
     open_turns: int
     created_at: datetime
     last_activity_at: datetime
+    #: Other conversations than its own that talk to it now.
+    bound_to: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +150,7 @@ async def list_sessions(url: str, *, only_open: bool, limit: int) -> list[Sessio
         )
         query = (
             sa.select(
-                *_columns(sessions, SessionLine, but=("conversation_id", "open_turns")),
+                *_columns(sessions, SessionLine, but=("conversation_id", "open_turns", "bound_to")),
                 conversations.c.conversation_id,
                 open_turns.label("open_turns"),
             )
@@ -155,7 +159,9 @@ async def list_sessions(url: str, *, only_open: bool, limit: int) -> list[Sessio
             .limit(limit)
         )
         rows = await tx.execute(query.where(open_turns > 0) if only_open else query)
-        return [SessionLine(**row) for row in rows.mappings()]
+        lines = [SessionLine(**row) for row in rows.mappings()]
+        bound = await bindings.active_of(tx, [SessionKey(line.session_key) for line in lines])
+        return [replace(line, bound_to=_elsewhere(line, bound)) for line in lines]
 
 
 async def list_deliveries(url: str, *, only_open: bool, limit: int) -> list[DeliveryLine]:
@@ -175,6 +181,15 @@ async def find_message(url: str, message_id: str) -> Findings:
         row = (await tx.execute(query)).mappings().one_or_none()
         own = DeliveryLine(**row) if row else None
         return Findings(tuple(seen), own, await _story(tx, own.turn_id if own else None))
+
+
+def _elsewhere(line: SessionLine, bound: Sequence[SessionBinding]) -> tuple[str, ...]:
+    places = (
+        one.conversation.conversation_id
+        for one in bound
+        if one.target_session_key == line.session_key
+    )
+    return tuple(place for place in places if place != line.conversation_id)
 
 
 def explained(error: Exception) -> str | None:

@@ -127,6 +127,13 @@ async def at_work_for(tx: Transaction, parent: SessionKey) -> list[Spawn]:
     return await _several(tx, spawns.c.parent_session_key == parent, _AT_WORK)
 
 
+async def open_ones(tx: Transaction, limit: int) -> list[Spawn]:
+    """For people: those that are not over, of every account, the newest first."""
+    is_open = spawns.c.state.in_([state.value for state in LIFECYCLE.open])
+    newest = sa.select(spawns).where(is_open).order_by(spawns.c.created_at.desc(), spawns.c.id)
+    return [_spawn(row) for row in await tx.execute(newest.limit(limit))]
+
+
 async def record(tx: Transaction, spawn: Spawn, event: SpawnEvent, **values: object) -> SpawnState:
     """Move it along one arrow of its lifecycle; raises StateChanged if somebody else has."""
     return await transition(tx, spawns, spawn.id, LIFECYCLE, spawn.state, event, **values)

@@ -4,9 +4,12 @@ from datetime import timedelta
 
 import pytest
 
+from openab.domain.binding import EndReason
 from openab.domain.ids import AccountId, ChannelName
 from openab.storage import accounts, counts
 from openab.storage.engine import Database
+from tests.builders import ACCOUNT
+from tests.conformance.binding_stage import Network
 
 DISCORD, SOL = ChannelName("discord"), AccountId("100")
 
@@ -48,4 +51,17 @@ async def test_an_account_without_turns_has_none_open(
 ) -> None:
     async with database.read() as tx:
         assert await counts.open_turns(tx, SOL) == {}
+        assert await counts.open_bindings(tx, SOL) == {}
     assert moved == [timedelta()]
+
+
+async def test_bindings_are_counted_while_people_may_still_be_told(database: Database) -> None:
+    net = Network(database, "rooms")
+    session = await net.session("40")
+    for place in ("50", "51", "52"):
+        await net.bind(session, place)
+    await net.unbind((await net.bind(session, "53")).binding_id)
+    await net.unbind((await net.bind(session, "54")).binding_id, EndReason.ARCHIVED)
+    async with database.read() as tx:
+        assert await counts.open_bindings(tx, ACCOUNT) == {"active": 3, "ending": 1}
+        assert await counts.open_bindings(tx, SOL) == {}

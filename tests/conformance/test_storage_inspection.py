@@ -2,6 +2,7 @@
 
 import pytest
 
+from openab.storage.binding_listing import list_bindings
 from openab.storage.engine import Database
 from openab.storage.inspection import (
     find_message,
@@ -11,6 +12,8 @@ from openab.storage.inspection import (
 )
 from openab.storage.upgrade import SchemaRefused
 from tests import stories
+from tests.builders import HOME, a_conversation, a_spawn
+from tests.conformance.binding_stage import HOUR, Network
 
 
 async def test_turns_come_newest_first_and_the_open_ones_can_be_asked_for(
@@ -100,3 +103,33 @@ async def test_an_empty_database_is_told_and_stays_empty(database_address: str) 
     for _ in range(2):
         with pytest.raises(SchemaRefused, match="no openab has run with it yet"):
             await list_turns(database_address, only_open=False, limit=1)
+
+
+async def test_bindings_and_spawns_are_told_as_they_are_now(
+    database: Database, migrated_address: str
+) -> None:
+    net = Network(database, "rooms")
+    session = await net.session("40")
+    net.clock.pass_by(-7200)
+    over = await net.bind(session, "50", idle=HOUR)
+    good = await net.bind(session, "51", idle=3 * HOUR)
+    async with database.transaction() as tx:
+        await a_spawn(tx, await a_conversation(tx))
+
+    found = await list_bindings(migrated_address, only_open=False, limit=10)
+    still_open = await list_bindings(migrated_address, only_open=True, limit=10)
+    (line,) = await list_sessions(migrated_address, only_open=False, limit=1)
+
+    assert [(one.id, one.state, one.end_reason, one.ends_by) for one in found.bindings] == [
+        (good.binding_id, "active", None, "idle"),
+        (over.binding_id, "expired", "idle", None),
+    ]
+    assert [one.id for one in still_open.bindings] == [good.binding_id]
+    (spawn,) = found.spawns
+    assert found.spawns[0].id == still_open.spawns[0].id
+    assert (spawn.state, spawn.agent, spawn.conversation_id) == ("owed", "luna", HOME)
+    assert 7200 <= spawn.age_seconds < 7500
+    assert "Look into it." not in repr(found)
+    assert line.bound_to == ("51",)
+    # Looking writes nothing.
+    assert set(await net.active()) == {over.binding_id, good.binding_id}

@@ -6,6 +6,7 @@ import pytest
 from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.parser import text_string_to_metric_families
 
+from openab.app.counting import counters
 from openab.observability.metrics import Metrics, measure_loop_lag
 from openab.ports.tasks import end, spawn
 
@@ -20,6 +21,7 @@ WORDS = {
     "against",
     "direction",
     "verdict",
+    "mode",
     "table",
 }
 
@@ -55,6 +57,14 @@ def test_what_is_counted_is_shown() -> None:
     shown = metrics.render().decode()
     assert 'openab_turns_ended_total{outcome="completed"} 1.0' in shown
     assert 'openab_deliveries_total{kind="final",result="sent"} 2.0' in shown
+
+
+def test_what_the_control_plane_reports_of_a_completion_is_counted() -> None:
+    metrics = Metrics()
+    counters(metrics).routed("fallback", "no-active-binding")
+    shown = metrics.render().decode()
+    labels = 'mode="fallback",reason="no-active-binding"'
+    assert f"openab_deliveries_routed_total{{{labels}}} 1.0" in shown
 
 
 async def test_the_lag_of_the_loop_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
