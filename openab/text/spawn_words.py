@@ -17,13 +17,15 @@ _LONGEST_ANSWER = 100_000
 
 
 def _name(agent: str) -> str:
-    return f"**{inert_line(agent, _LONGEST_NAME)}**"
+    return f"**{neutralize(inert_line(agent, _LONGEST_NAME)) or '(no name)'}**"
 
 
 def starter(agent: str, requester: str, task: str) -> str:
     """The message in the parent that a sub-agent's thread hangs on."""
     person = inert_line(requester, _LONGEST_NAME)
-    return f"🧵 {_name(agent)} is given a task for {person}: {thread_title(task, (), agent)}"
+    told = f"🧵 {_name(agent)} is given a task for {person}: {thread_title(task, (), agent)}"
+    # The whole at once: a foreign bot may wake at a mention that would ping nobody.
+    return neutralize(told)
 
 
 def echoed_task(task: str) -> str:
