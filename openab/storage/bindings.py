@@ -151,6 +151,23 @@ async def touch_in(tx: Transaction, conversation: ConversationId) -> None:
     await _touch(tx, await active_in(tx, conversation), None)
 
 
+async def touch_of(tx: Transaction, session: SessionKey) -> None:
+    """The same for every binding of a session that is busy until this moment: so none of them is idle.
+
+    Whoever moves one of them right now is not waited for: its conversation is locked, and ours may be
+    the one that it locks next.
+    """
+    now = await tx.now()
+    free = sa.select(bindings.c.id).where(
+        bindings.c.session_key == session, _IS_ACTIVE, bindings.c.last_activity_at < now
+    )
+    await tx.execute(
+        sa.update(bindings)
+        .where(bindings.c.id.in_(free.with_for_update(skip_locked=True)))
+        .values(last_activity_at=now)
+    )
+
+
 async def _touch(tx: Transaction, found: Found | None, at: datetime | None) -> None:
     now = await tx.now()
     if found is None or found.binding.expired_by(now):

@@ -17,7 +17,16 @@ from openab.domain.ids import (
     TurnId,
     snowflake,
 )
-from openab.domain.turn import LIFECYCLE, Ended, Outcome, TurnEvent, TurnSource, TurnState
+from openab.domain.turn import (
+    LIFECYCLE,
+    CancelledQueued,
+    Ended,
+    Outcome,
+    TurnEvent,
+    TurnSource,
+    TurnState,
+)
+from openab.storage.bindings import touch_of
 from openab.storage.conversations import account_of
 from openab.storage.engine import Transaction
 from openab.storage.ids import new_id
@@ -217,7 +226,12 @@ async def record(
     detail: Mapping[str, object] | None = None,
     **values: object,
 ) -> TurnState:
-    """Apply an event of the lifecycle: the only way a turn's state changes; logs it, too."""
+    """Apply an event of the lifecycle: the only way a turn's state changes; logs it, too.
+
+    While a turn is open, what is bound to its session is not idle; its end is the last use.
+    """
+    if isinstance(event, Ended | CancelledQueued):
+        await touch_of(tx, turn.session_key)
     after = await transition(tx, turns, turn.id, LIFECYCLE, turn.state, event, **values)
     word = _ENDED[event.outcome] if isinstance(event, Ended) else _LOGGED[type(event).__name__]
     await log(tx, turn.id, word, {"state": after.value, **(detail or {})})

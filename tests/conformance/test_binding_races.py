@@ -226,6 +226,24 @@ class TestInTwoOpenTransactions:
                 await _elsewhere(self.taken(other))
             assert await binding_rows.hold_session(tx, session)
 
+    async def test_the_end_of_a_turn_waits_for_nobody_who_moves_a_binding(
+        self, postgres_race: Race
+    ) -> None:
+        """That one may be the next to want the conversation which the turn's end has locked."""
+        one, other = postgres_race
+        session = await one.session("40")
+        moved, free = await one.bind(session, "50"), await one.bind(session, "51")
+        async with one.database.transaction() as tx:
+            await one.bindings.unbind(tx, moved.binding_id, EndReason.UNFOCUSED)
+            async with asyncio.timeout(10):
+                await _elsewhere(self.used(other, session))
+        assert (await one.read(free.binding_id)).last_activity_at > free.last_activity_at
+        assert (await one.read(moved.binding_id)).last_activity_at == moved.last_activity_at
+
+    async def used(self, net: Network, session: SessionKey) -> None:
+        async with net.database.transaction() as tx:
+            await binding_rows.touch_of(tx, session)
+
     async def taken(self, net: Network) -> None:
         async with net.database.transaction() as tx:
             await tx.execute(sa.text("UPDATE sessions SET epoch = epoch + 1"))

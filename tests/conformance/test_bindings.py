@@ -16,8 +16,15 @@ from openab.domain.binding import (
     TargetKind,
 )
 from openab.domain.delivery import Begun, DeadReason, GivenUp
-from openab.domain.ids import AccountId, BindingId, ChannelName, ConversationRef, SessionKey
-from openab.domain.turn import CancelledQueued
+from openab.domain.ids import (
+    AccountId,
+    BindingId,
+    ChannelName,
+    ConversationRef,
+    SessionKey,
+    TurnId,
+)
+from openab.domain.turn import CancelledQueued, Claimed, Ended, Outcome, TurnEvent
 from openab.routing.bindings import Bindings
 from openab.storage import bindings as binding_rows
 from openab.storage import conversations, deliveries, turns
@@ -258,11 +265,36 @@ class TestTime:
         assert (await net.read(made.binding_id)).is_busy
         assert await net.sweep() == 0
         assert await net.resolve() is not None
+        await self.goes_on(net, turn, CancelledQueued())
+        # The end of its work is its last use.
+        frozen[0] = 6 * HOUR - INSTANT
+        assert await net.sweep() == 0
+        assert await net.resolve() is not None
+        frozen[0] = 6 * HOUR
+        assert await net.resolve() is None
+
+    async def test_one_whose_session_worked_for_long_can_be_read_afterwards(
+        self, net: Network, frozen: list[timedelta]
+    ) -> None:
+        session = await net.session("40")
+        made, other = await net.bind(session, idle=HOUR), await net.bind(session, "51", ttl=HOUR)
+        async with net.database.transaction() as tx:
+            home = await conversations.get(tx, await net.place(tx, "40"))
+            turn = await a_turn(tx, home)
+        await self.goes_on(net, turn, Claimed())
+        frozen[0] = 5 * HOUR
+        await self.goes_on(net, turn, Ended(Outcome.COMPLETED), outcome="completed")
+        assert not (await net.read(made.binding_id)).is_busy
+        assert await net.of_session(session) == [made.binding_id]
+        assert await net.sweep() == 1
+        assert (await net.read(other.binding_id)).end_reason is EndReason.EXPIRED
+        assert await net.active() == [made.binding_id]
+
+    async def goes_on(self, net: Network, turn: TurnId, event: TurnEvent, **values: Any) -> None:
         async with net.database.transaction() as tx:
             known = await turns.get(tx, turn)
             assert known
-            await turns.record(tx, known, CancelledQueued())
-        assert await net.resolve() is None
+            await turns.record(tx, known, event, **values)
 
     async def test_what_is_used_lives_on(self, net: Network, frozen: list[timedelta]) -> None:
         made = await net.bind(await net.session("40"), idle=HOUR)
