@@ -258,6 +258,7 @@ class Broker:
             "courtesies": parts.courtesies.run(),
             "session endings": parts.endings.run(),
             "retention": parts.retention.run(),
+            "binding sweep": parts.binding_sweep.run(),
             "reloading": self._reloading.run(),
             "agent check": self._check_agent(parts),
             "commands": self._register(parts, identity),

@@ -18,6 +18,7 @@ from openab.channels.discord.bindings import DiscordBindings
 from openab.channels.discord.client import DiscordClient
 from openab.channels.discord.moments import moment_of
 from openab.control.backfill import Backfill
+from openab.control.binding_sweep import BindingSweep
 from openab.control.bot_names import BotNames
 from openab.control.commands import Commands
 from openab.control.courtesies import Courtesies
@@ -111,6 +112,7 @@ class Parts:
     courtesies: Courtesies
     endings: SessionEndings
     retention: Retention
+    binding_sweep: BindingSweep
     renewal: LeaseRenewal
     streams: Streams
     live: Live
@@ -159,6 +161,7 @@ def wire(given: Given) -> Parts:
         bot_name=names.name,
         bindings=Bindings({DISCORD: DiscordBindings()}),
         count_handoff=counters(given.metrics).handoff,
+        count_routed=counters(given.metrics).routed,
     )
     later, budget = _Later(), Budget()
     renewal = _renewal(given, told, later)
@@ -193,6 +196,7 @@ def wire(given: Given) -> Parts:
         courtesies=courtesies,
         endings=endings,
         retention=Retention(services, moment_of),
+        binding_sweep=BindingSweep(services),
         renewal=renewal,
         streams=later.streams,
         live=given.live,

@@ -4,22 +4,26 @@ from dataclasses import dataclass
 
 import structlog
 
+from openab.control.cuts import pieces
 from openab.control.elsewhere import owe_in
 from openab.control.settings import Settings
 from openab.control.spawning import completion_key
+from openab.domain.delivery import DeliveryKind, Purpose
 from openab.domain.destination import Destination, EventKind, Fallback, Mode, Reason
 from openab.domain.ids import ConversationId, MessageRef, PlatformId, TurnId, snowflake
 from openab.domain.message import Author, AuthorKind, InboundMessage, sender_record
-from openab.domain.outbound import presentation_body
+from openab.domain.outbound import answer_body, presentation_body
 from openab.domain.spawn import Finished, Held, SpawnState
 from openab.domain.turn import Outcome, TurnSource
 from openab.routing.router import resolve_destination
-from openab.storage import bindings, conversations, sessions, spawns, streams, turns
+from openab.storage import bindings, conversations, deliveries, sessions, spawns, streams, turns
 from openab.storage.conversations import Conversation
+from openab.storage.deliveries import Owed
 from openab.storage.engine import Transaction
 from openab.storage.spawns import Spawn
 from openab.storage.turns import Arrival, NewTurn, Turn
 from openab.text import spawn_words
+from openab.text.split import MESSAGE_LIMIT
 
 log = structlog.get_logger()
 #: What is done where nothing is bound that the completion could go to: chosen here, and nowhere else.
@@ -57,6 +61,8 @@ async def completion_of(tx: Transaction, settings: Settings, turn: Turn) -> Comp
     destination = await resolve_destination(
         tx, settings.bindings, EventKind.TASK_COMPLETION, turn.session_key, requester.ref
     )
+    mode, reason = destination.mode.value, destination.reason.value
+    tx.after_commit(lambda: settings.count_routed(mode, reason))
     if destination.mode is Mode.BOUND and destination.binding:
         bound = await bindings.get(tx, destination.binding.binding_id)
         assert bound is not None
@@ -98,6 +104,44 @@ async def conclude(
             tx, settings, requester, f"spawn:{spawn.id}:kept_back:v1", presentation_body(text)
         )
     await _inform_parent(tx, settings, spawn, turn, requester, outcome, answer)
+
+
+async def release_held(tx: Transaction, settings: Settings) -> int:
+    """Show every completion for which there is a conversation by now; how many.
+
+    Decided anew by the router, so that it goes to a bound conversation or is held on.
+    """
+    released = 0
+    for spawn in await spawns.held_of(tx, settings.account):
+        assert spawn.session is not None
+        requester = await conversations.get(tx, spawn.requester_conversation)
+        destination = await resolve_destination(
+            tx, settings.bindings, EventKind.TASK_COMPLETION, spawn.session, requester.ref
+        )
+        if destination.binding is None:
+            continue
+        bound = await bindings.get(tx, destination.binding.binding_id)
+        assert bound is not None
+        await _show(tx, settings, spawn, bound.conversation)
+        await spawns.record(tx, spawn, Finished())
+        released += 1
+    return released
+
+
+async def _show(tx: Transaction, settings: Settings, spawn: Spawn, where: ConversationId) -> None:
+    for number, text in enumerate(pieces(spawn.answer or "", "", MESSAGE_LIMIT), 1):
+        await deliveries.owe(
+            tx,
+            Owed(
+                account=settings.account,
+                conversation=where,
+                key=f"spawn:{spawn.id}:held:{number}:v1",
+                kind=DeliveryKind.CREATE,
+                purpose=Purpose.NOTICE,
+                body=answer_body(text),
+                seq=await conversations.take_seq(tx, where),
+            ),
+        )
 
 
 async def ended_otherwise(

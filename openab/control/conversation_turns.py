@@ -18,9 +18,10 @@ from openab.domain.errors import LeaseLost, OpenabError
 from openab.domain.ids import TurnId
 from openab.domain.turn import TurnState
 from openab.ports.tasks import end, spawn
-from openab.storage import conversations, deliveries, turns
+from openab.storage import conversations, deliveries, spawns, turns
 from openab.storage.conversations import Conversation, Ownership
 from openab.storage.deliveries import Delivery
+from openab.storage.engine import Transaction
 from openab.storage.turns import Turn
 
 if TYPE_CHECKING:
@@ -103,7 +104,15 @@ class ConversationTurns:
                 or first.state is not TurnState.QUEUED
                 or not await turns.is_running_elsewhere(tx, first)
             )
+            await self._show_sub_agents(tx, first)
         await self._advance(waiting, now, is_free=is_free)
+
+    async def _show_sub_agents(self, tx: Transaction, first: Turn | None) -> None:
+        """Whoever watches a turn sees which sub-agents work for its session."""
+        is_on = self._services.settings.binding.spawns.is_on
+        if is_on and first is not None and self._runner is not None and self.runs(first.id):
+            at_work = await spawns.at_work_for(tx, first.session_key)
+            self._runner.sub_agents(tuple(one.agent for one in at_work))
 
     async def contain(self) -> None:
         """The database refused rows for good: the turn that they belong to ends with bare values."""

@@ -12,6 +12,7 @@ from openab.control.finals import Ending, plan, rooms
 from openab.control.handoff_owing import owe_intent
 from openab.control.retire import owe_delete, placeholders_of, questions_of
 from openab.control.settings import Settings
+from openab.control.settling import settle_turn
 from openab.domain.agent_events import AgentFailure, EndKind, FailureKind, PromptEnded
 from openab.domain.delivery import DeliveryKind, DeliveryState, Purpose
 from openab.domain.ids import PlatformId, snowflake
@@ -131,6 +132,9 @@ async def finish(
         # Behind the answer's own messages.
         await owe_intent(tx, settings, where, turn, run.intent)
     await streams.forget_text(tx, turn.id)
+    if not parts:
+        # Whatever is settled last settles the turn; where nothing is owed, nothing ever would.
+        await settle_turn(tx, settings, turn.id)
 
 
 def trouble(failure: AgentFailure) -> str:

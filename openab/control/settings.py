@@ -102,7 +102,7 @@ def _no_name(_bot: str) -> str:
     return ""
 
 
-def _uncounted(_direction: str, _word: str) -> None:
+def _uncounted(_kind: str, _word: str) -> None:
     """Nobody counts."""
 
 
@@ -140,6 +140,8 @@ class Settings:
     bot_name: Callable[[str], str] = _no_name
     #: (in | out, accepted | sent | reason word) of a hand-off that is decided.
     count_handoff: Callable[[str, str], None] = _uncounted
+    #: (mode, reason) of a completion that is routed.
+    count_routed: Callable[[str, str], None] = _uncounted
     #: A session's first prompt tells the agent how and to whom it can hand work.
     announces_handoffs: bool = True
     #: Takes known secrets out of what an agent wrote to stderr or said as an error.

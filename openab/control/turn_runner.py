@@ -87,6 +87,11 @@ class TurnRunner:
         if self._feed:
             self._feed.placeholder(message_id)
 
+    def sub_agents(self, names: tuple[str, ...]) -> None:
+        """These sub-agents work for the turn's session now; whoever watches it is told."""
+        if self._feed:
+            self._feed.sub_agents(names)
+
     @property
     def needs_placeholder(self) -> bool:
         """Whether the live message is lost, or the network is soon going to limit edits of it."""

@@ -75,6 +75,10 @@ class TurnFeed(Protocol):
         """The turn is in this phase now."""
         ...
 
+    def sub_agents(self, names: tuple[str, ...]) -> None:
+        """These sub-agents work for the turn's session now, apart from the turn itself."""
+        ...
+
     def placeholder(self, message_id: PlatformId) -> None:
         """The placeholder (another one after a replacement) is on the network with this id."""
         ...

@@ -24,6 +24,8 @@ class Moment:
     elapsed_seconds: float = 0.0
     #: Since the last sign of life.
     quiet_seconds: float = 0.0
+    #: The sub-agents that work for the session now.
+    sub_agents: tuple[str, ...] = ()
 
 
 def status_line(view: TurnView, moment: Moment) -> str:
@@ -85,6 +87,8 @@ def _extras(view: TurnView, moment: Moment) -> list[str]:
     if view.plan:
         done = sum(entry.status == "completed" for entry in view.plan)
         extras.append(f"plan {done}/{len(view.plan)}")
+    if moment.sub_agents:
+        extras.append(f"🧵 {_bare(', '.join(moment.sub_agents))} at work")
     if moment.phase is Phase.WORKING and moment.quiet_seconds >= _QUIET_SECONDS:
         extras.append(f"quiet for {duration(moment.quiet_seconds)}")
     if view.notice and view.notice.code == "hard_timeout_near":

@@ -64,6 +64,7 @@ class Stream:
         self._window = Window()
         self._view = begun(opening.said, opening.tools)
         self._phase, self._detail = Phase.STARTING, ""
+        self._sub_agents: tuple[str, ...] = ()
         self._reactions = ReactionWatch(around.settings.emojis, around.settings.timing)
         self._placeholder: MessageRef | None = None
         self._shown_body: MessageBody | None = None
@@ -101,6 +102,12 @@ class Stream:
             self._phase, self._detail = phase, detail
             self._note_change()
             self._wake.set()
+
+    def sub_agents(self, names: tuple[str, ...]) -> None:
+        """These sub-agents work for the turn's session now."""
+        if names != self._sub_agents:
+            self._sub_agents = names
+            self._note_change()
 
     def placeholder(self, message_id: PlatformId) -> None:
         """The placeholder (another one after a replacement) is on the network with this id."""
@@ -246,6 +253,7 @@ class Stream:
             agent_name=self._opening.agent_name,
             elapsed_seconds=self._opening.elapsed_seconds + now - self._opened_at,
             quiet_seconds=now - self._heard_at,
+            sub_agents=self._sub_agents,
         )
 
 

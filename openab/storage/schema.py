@@ -540,6 +540,13 @@ spawns = sa.Table(
         sqlite_where=sa.text("state IN ('owed', 'opened')"),
         postgresql_where=sa.text("state IN ('owed', 'opened')"),
     ),
+    #: Completions that wait for a conversation: hardly ever any.
+    sa.Index(
+        "ix_spawns_held",
+        "account",
+        sqlite_where=sa.text("state = 'held'"),
+        postgresql_where=sa.text("state = 'held'"),
+    ),
     sa.Index(None, "requester_conversation"),
 )
 

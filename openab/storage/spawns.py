@@ -21,7 +21,8 @@ from openab.storage.ids import new_id
 from openab.storage.schema import spawns
 from openab.storage.transitions import transition
 
-#: The partial index serves only a condition written word for word as its own.
+#: The partial indexes serve only a condition written word for word as their own.
+_IS_HELD = sa.text("spawns.state = 'held'")
 _AT_WORK = sa.text("spawns.state IN ('owed', 'opened')")
 
 
@@ -116,10 +117,9 @@ async def of_session(tx: Transaction, session: SessionKey) -> Spawn | None:
     return await _one(tx, spawns.c.session_key == session)
 
 
-async def held_for(tx: Transaction, session: SessionKey) -> list[Spawn]:
-    """Completions of this session that wait for a conversation."""
-    held = spawns.c.state == SpawnState.HELD.value
-    return await _several(tx, spawns.c.session_key == session, held)
+async def held_of(tx: Transaction, account: AccountId) -> list[Spawn]:
+    """The spawns of an account whose completions wait for a conversation, oldest first."""
+    return await _several(tx, _IS_HELD, spawns.c.account == account)
 
 
 async def at_work_for(tx: Transaction, parent: SessionKey) -> list[Spawn]:

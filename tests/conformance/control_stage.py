@@ -85,6 +85,7 @@ class Feed:
         self.events: list[AgentEvent] = []
         self.phases: list[Phase] = []
         self.placeholders: list[PlatformId] = []
+        self.helpers: list[tuple[str, ...]] = []
         self.left = Shown()
         self.is_closed = False
 
@@ -96,6 +97,9 @@ class Feed:
 
     def placeholder(self, message_id: PlatformId) -> None:
         self.placeholders.append(message_id)
+
+    def sub_agents(self, names: tuple[str, ...]) -> None:
+        self.helpers.append(names)
 
     async def close(self, seconds: float) -> Shown:
         self.is_closed = True

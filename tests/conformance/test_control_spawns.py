@@ -4,8 +4,9 @@ import json
 from dataclasses import replace
 
 from openab.channels.discord.bindings import DiscordBindings
+from openab.control.binding_sweep import BindingSweep
 from openab.control.settings import BindingSettings, Settings
-from openab.domain.binding import BindingStatus, EndReason
+from openab.domain.binding import BindingStatus, EndReason, SessionBinding, TargetKind
 from openab.domain.ids import SessionKey
 from openab.domain.spawn import SpawnLimits, SpawnRefusal, SpawnState
 from openab.domain.turn import TurnSource, TurnState
@@ -17,7 +18,7 @@ from openab.storage.engine import Database
 from openab.storage.schema import spawns as spawn_table
 from openab.storage.spawns import Spawn
 from openab.storage.turns import Turn
-from tests.builders import CHANNEL, HOME, a_spec, some_settings
+from tests.builders import CHANNEL, HOME, a_ref, a_spec, some_settings
 from tests.conformance.control_stage import Stage, StageAgents, on_stage
 
 HELPER = "helper"
@@ -197,3 +198,145 @@ class TestACompletion:
 
 async def _is_held(agents: Family) -> bool:
     return not agents.may_end.is_set()
+
+
+class TestWhatIsHeld:
+    async def test_is_shown_once_as_soon_as_it_belongs_to_one_place(
+        self, database: Database
+    ) -> None:
+        """Bound in two places, and neither is where it was asked for: nobody can say which is meant."""
+        agents = Family()
+        agents.held = saying("Which one?")
+        async with on_stage(database, spawning(), agents=agents) as stage:
+            message = stage.say(giving(agents.held))
+            await stage.until(lambda: _is_held(agents))
+            (spawn,) = await spawned(database)
+            assert spawn.session
+            other = await bound_too(stage, spawn.session, "8001")
+            agents.may_end.set()
+            await over(stage, 3)
+            await stage.quiet()
+            (held,) = await spawned(database)
+            before = ours(stage, "8001")
+            sweep = BindingSweep(stage.services)
+            assert await sweep.sweep() == 0
+            async with database.transaction() as tx:
+                (child,) = [
+                    one
+                    for one in await bindings.of_session(tx, spawn.session)
+                    if one.binding.binding_id != other.binding_id
+                ]
+                await stage.settings.bindings.unbind(
+                    tx, child.binding.binding_id, EndReason.UNFOCUSED
+                )
+            await sweep.sweep()
+            await sweep.sweep()
+            await stage.until(lambda: _shows(stage, "8001", "Which one?"))
+            await stage.quiet()
+            (released,) = await spawned(database)
+        assert (held.state, released.state) == (SpawnState.HELD, SpawnState.FINISHED)
+        assert not [line for line in before if "Which one?" in line]
+        assert len([line for line in ours(stage, "8001") if "Which one?" in line]) == 1
+        told = ours(stage, message.message_id)
+        assert [line for line in told if "no-requester-match" in line]
+        assert not [line for line in told + ours(stage, HOME) if line.endswith("Which one?")]
+
+
+class TestASessionInTwoConversations:
+    async def test_works_in_one_of_them_at_a_time(self, database: Database) -> None:
+        agents = StageAgents()
+        agents.may_end.clear()
+        async with on_stage(database, spawning(), agents=agents) as stage:
+            first = stage.say("begin", thread="8000")
+            await stage.until(lambda: _prompts(agents, 1))
+            turn = await stage.turn_of(first)
+            assert turn
+            await bound_too(stage, turn.session_key, "8001")
+            second = stage.say("go on", thread="8001")
+            await stage.until(lambda: _is_claimed(stage, "8001"))
+            waiting = await stage.turn_of(second)
+            assert waiting
+            assert (waiting.state, waiting.session_key) == (TurnState.QUEUED, turn.session_key)
+            assert len(agents.prompts) == 1
+            agents.may_end.set()
+            await stage.settled(first)
+            done = await stage.settled(second)
+        assert done.state is TurnState.DONE
+        assert [prompt.turn for prompt in agents.prompts] == [turn.id, done.id]
+
+
+class TestAStarter:
+    async def test_that_is_refused_starts_nothing_and_is_told(self, database: Database) -> None:
+        async with on_stage(database, spawning()) as stage:
+            refused = ChannelRejected(Refusal.FORBIDDEN, "Missing Permissions", 50013)
+            stage.channel.fail(
+                "create_message", refused, when=lambda call: call.conversation_id == HOME
+            )
+            message = stage.say(giving("Do it."))
+            await over(stage, 1)
+            await stage.until(lambda: _shows(stage, message.message_id, "no_starter"))
+            await stage.quiet()
+            (spawn,) = await spawned(database)
+        assert (spawn.state, spawn.reason) == (SpawnState.REFUSED, SpawnRefusal.NO_STARTER)
+        assert not ours(stage, HOME)
+
+    async def test_whose_thread_is_refused_ends_the_task_and_its_binding(
+        self, database: Database
+    ) -> None:
+        async with on_stage(database, spawning(), agents=Family()) as stage:
+            refused = ChannelRejected(Refusal.THREAD_LIMIT, "Too many threads", 160006)
+            message = stage.say(giving("Do it."))
+            stage.channel.fail(
+                "open_thread", refused, when=lambda call: call.message_id != message.message_id
+            )
+            asked, task, told = await over(stage, 3)
+            await stage.quiet()
+            (spawn,) = await spawned(database)
+            async with database.read() as tx:
+                child = await conversations.get(tx, task.conversation)
+                tombstone = await bindings.newest_in(tx, child.id)
+        assert (spawn.state, task.state) == (SpawnState.FINISHED, TurnState.FAILED)
+        assert tombstone is not None
+        assert tombstone.binding.status is BindingStatus.ENDED
+        assert "has failed" in told.batch[0].text
+        assert [line for line in ours(stage, message.message_id) if "Too many threads" in line]
+        assert told.session_key == asked.session_key
+
+
+class TestALiveTurn:
+    async def test_shows_which_sub_agents_work_for_it(self, database: Database) -> None:
+        agents = Family()
+        agents.held = saying("Slow.")
+        async with on_stage(database, spawning(), agents=agents) as stage:
+            message = stage.say(giving(agents.held))
+            await stage.until(lambda: _is_held(agents))
+            stage.say("and?", thread=message.message_id)
+            await stage.until(lambda: _sees_helpers(stage))
+            agents.may_end.set()
+            await over(stage, 4)
+
+
+async def bound_too(stage: Stage, session: SessionKey, thread: str) -> SessionBinding:
+    """Bind another thread to the session."""
+    async with stage.database.transaction() as tx:
+        return await stage.settings.bindings.bind(
+            tx, session, TargetKind.SUBAGENT, a_ref(thread, HOME), bound_by="31"
+        )
+
+
+async def _shows(stage: Stage, place: str, text: str) -> bool:
+    return any(text in line for line in ours(stage, place))
+
+
+async def _prompts(agents: StageAgents, count: int) -> bool:
+    return len(agents.prompts) >= count
+
+
+async def _is_claimed(stage: Stage, thread: str) -> bool:
+    async with stage.database.read() as tx:
+        where = await conversations.find(tx, a_ref(thread, HOME))
+    return where is not None and where.lease_owner is not None
+
+
+async def _sees_helpers(stage: Stage) -> bool:
+    return any((HELPER,) in feed.helpers for feed in stage.feeds.opened)

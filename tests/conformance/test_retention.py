@@ -732,7 +732,7 @@ class TestPlans:
             assert await spawns.of_starter(tx, DeliveryId("starter-1"))
             assert await spawns.of_turn(tx, TurnId("t")) is None
             assert await spawns.of_session(tx, session) is None
-            assert await spawns.held_for(tx, session) == []
+            assert await spawns.held_of(tx, ACCOUNT) == []
             assert len(await spawns.at_work_for(tx, session)) == 1
             await webhooks.keep(tx, ACCOUNT, HOME, PlatformId("5"))
             assert await webhooks.of_parent(tx, ACCOUNT, HOME) == "5"

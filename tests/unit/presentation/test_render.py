@@ -178,6 +178,10 @@ def test_a_cut_inside_code_opens_the_block_again() -> None:
             "-# ⏳ 5m 00s · quiet for 1m 30s · Sol working",
         ),
         (
+            Moment(Phase.WORKING, "", "Sol", 60, 0, ("helper", "`tester`")),
+            "-# ⏳ 1m 00s · 🧵 helper, 'tester' at work · Sol working",
+        ),
+        (
             Moment(Phase.WAITING_PERMISSION, "rm -r", "Sol"),
             "-# 🔐 0s · waiting for permission: rm -r · Sol waiting",
         ),

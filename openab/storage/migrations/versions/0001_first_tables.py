@@ -533,6 +533,14 @@ def upgrade() -> None:
         postgresql_where=sa.text("state IN ('owed', 'opened')"),
     )
     op.create_index(
+        "ix_spawns_held",
+        "spawns",
+        ["account"],
+        unique=False,
+        sqlite_where=sa.text("state = 'held'"),
+        postgresql_where=sa.text("state = 'held'"),
+    )
+    op.create_index(
         op.f("ix_spawns_requester_conversation"), "spawns", ["requester_conversation"], unique=False
     )
     op.create_index(op.f("ix_spawns_session_key"), "spawns", ["session_key"], unique=False)
