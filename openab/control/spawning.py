@@ -134,7 +134,9 @@ async def _standing(tx: Transaction, asked: Asked) -> Standing:
     above = await spawns.of_session(tx, parent) if parent else None
     return Standing(
         depth=1 + (above.depth if above else 0),
-        at_work=len(await spawns.at_work_for(tx, parent)) if parent else 0,
+        at_work=len(await spawns.at_work_for(tx, parent))
+        if parent
+        else await spawns.at_work_in(tx, asked.at.id),
         in_a_row=1 + await _before(tx, asked.parent_turn),
     )
 

@@ -127,6 +127,18 @@ async def at_work_for(tx: Transaction, parent: SessionKey) -> list[Spawn]:
     return await _several(tx, spawns.c.parent_session_key == parent, _AT_WORK)
 
 
+async def at_work_in(tx: Transaction, requester: ConversationId) -> int:
+    """How many sub-agents work for what was asked for in this conversation without a session."""
+    result = await tx.execute(
+        sa.select(sa.func.count()).where(
+            _AT_WORK,
+            spawns.c.requester_conversation == requester,
+            spawns.c.parent_session_key.is_(None),
+        )
+    )
+    return int(result.scalar_one())
+
+
 async def open_ones(tx: Transaction, limit: int) -> list[Spawn]:
     """For people: those that are not over, of every account, the newest first."""
     is_open = spawns.c.state.in_([state.value for state in LIFECYCLE.open])

@@ -71,7 +71,7 @@ async def test_a_task_goes_to_a_thread_of_its_own_and_comes_back_once(stage: Sta
     assert "Look at it." in memory.content
     # Under its own name, by a webhook whose message starts nothing.
     (echo,) = [one for one in stage.discord.messages(starter.id) if one.author.name == "helper"]
-    assert echo.content.startswith("Look at it.")
+    assert echo.content.startswith("-# Look at it.")
     assert len(sol.rows("SELECT 1 FROM turns")) == 4
     assert await sol.stop() == 0
 

@@ -6,6 +6,8 @@ from dataclasses import replace
 from openab.channels.discord.bindings import DiscordBindings
 from openab.control.binding_sweep import BindingSweep
 from openab.control.settings import BindingSettings, Settings
+from openab.control.spawning import Asked
+from openab.control.spawning import spawn as give
 from openab.domain.binding import BindingStatus, EndReason, SessionBinding, TargetKind
 from openab.domain.ids import SessionKey
 from openab.domain.spawn import SpawnLimits, SpawnRefusal, SpawnState
@@ -18,7 +20,7 @@ from openab.storage.engine import Database
 from openab.storage.schema import spawns as spawn_table
 from openab.storage.spawns import Spawn
 from openab.storage.turns import Turn
-from tests.builders import CHANNEL, HOME, a_ref, a_spec, some_settings
+from tests.builders import ASKER, CHANNEL, HOME, a_conversation, a_ref, a_spec, some_settings
 from tests.conformance.control_stage import Stage, StageAgents, on_stage
 
 HELPER = "helper"
@@ -61,6 +63,16 @@ def ours(stage: Stage, place: str) -> list[str]:
     """What we have said there, under whatever name."""
     people = {"31"}
     return [one.body.content for one in stage.channel.posted(place) if one.author_id not in people]
+
+
+class Endless(StageAgents):
+    """Agents that give the same task again whenever it is done."""
+
+    def script(self, prompt: Prompt) -> str:
+        text = prompt.content[-1].text
+        return (
+            giving(saying("Once more.")) if text.startswith("[openab:") else super().script(prompt)
+        )
 
 
 async def spawned(database: Database) -> list[Spawn]:
@@ -156,6 +168,35 @@ class TestASubAgent:
         assert len(await spawned(database)) == 1
         shown = "\n".join(stage.channel.shown(child.ref.conversation_id))
         assert SpawnRefusal.TOO_DEEP.value in shown
+
+    async def test_asked_for_by_people_is_counted_where_they_ask(self, database: Database) -> None:
+        settings = spawning(SpawnLimits(is_on=True, at_once=1))
+
+        async def ask(place: str) -> object:
+            async with database.transaction() as tx:
+                return await give(
+                    tx,
+                    settings,
+                    Asked(
+                        HELPER, "Do it.", ASKER, "Ann", False, await a_conversation(tx, place), None
+                    ),
+                )
+
+        assert await ask(HOME) in {one.id for one in await spawned(database)}
+        assert await ask(HOME) is SpawnRefusal.TOO_MANY
+        assert isinstance(await ask("78"), str)
+        assert len(await spawned(database)) == 2
+
+    async def test_may_not_follow_one_another_for_ever(self, database: Database) -> None:
+        limits = SpawnLimits(is_on=True, depth=1, in_a_row=2)
+        agents = Endless()
+        async with on_stage(database, spawning(limits), agents=agents) as stage:
+            message = stage.say(giving(saying("Once more.")))
+            await over(stage, 5)
+            await stage.quiet()
+        assert [one.in_a_row for one in await spawned(database)] == [1, 2]
+        told = ours(stage, message.message_id)
+        assert [line for line in told if SpawnRefusal.TOO_MANY_IN_A_ROW.value in line]
 
 
 class TestACompletion:
