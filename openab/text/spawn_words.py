@@ -1,5 +1,7 @@
 """What agents and people are told of sub-agents: that one begins, is refused, has finished."""
 
+from collections.abc import Sequence
+
 from openab.domain.destination import Fallback, Reason
 from openab.domain.ids import PlatformId
 from openab.domain.message import defuse
@@ -12,6 +14,8 @@ from openab.text.titles import thread_title
 
 _LONGEST_NAME = 40
 _LONGEST_TASK = 1900
+#: More sub-agents than these no agent is told of.
+_MOST_ANNOUNCED = 20
 #: So much of an answer is told to the session that asked for it.
 _LONGEST_ANSWER = 100_000
 
@@ -26,6 +30,19 @@ def starter(agent: str, requester: str, task: str) -> str:
     told = f"🧵 {_name(agent)} is given a task for {person}: {thread_title(task, (), agent)}"
     # The whole at once: a foreign bot may wake at a mention that would ping nobody.
     return neutralize(told)
+
+
+def announcement(names: Sequence[str]) -> str:
+    """Stands before an agent's first prompt: how and to whom it can give a task."""
+    listed = "\n".join(f"- {name}" for name in names[:_MOST_ANNOUNCED])
+    return (
+        "You can give a task to a sub-agent, which works in a thread of its own while you are free. To "
+        "do so, make the line\n[[spawn:NAME]]\nthe very first line of your whole answer, before "
+        "anything else you say, also before your first tool call. Everything you say below it is the "
+        "task: the sub-agent gets exactly that text and knows nothing of this conversation, so it must "
+        "be complete in itself. People read it too. You are told when it has finished. Sub-agents:\n"
+        f"{listed}"
+    )
 
 
 def echoed_task(task: str) -> str:

@@ -13,15 +13,25 @@ from openab.domain.ids import SessionKey
 from openab.domain.spawn import SpawnLimits, SpawnRefusal, SpawnState
 from openab.domain.turn import TurnSource, TurnState
 from openab.ports.agent import Prompt
-from openab.ports.channel import ChannelRejected, Refusal
+from openab.ports.channel import ChannelRejected, DeliveryUnknown, Refusal
 from openab.routing.bindings import Bindings
 from openab.storage import bindings, conversations, spawns, turns
 from openab.storage.engine import Database
 from openab.storage.schema import spawns as spawn_table
 from openab.storage.spawns import Spawn
 from openab.storage.turns import Turn
-from tests.builders import ASKER, CHANNEL, HOME, a_conversation, a_ref, a_spec, some_settings
+from tests.builders import (
+    ACCOUNT,
+    ASKER,
+    CHANNEL,
+    HOME,
+    a_conversation,
+    a_ref,
+    a_spec,
+    some_settings,
+)
 from tests.conformance.control_stage import Stage, StageAgents, on_stage
+from tests.fakes.channel import RecordingChannel
 
 HELPER = "helper"
 
@@ -199,6 +209,24 @@ class TestASubAgent:
         assert [line for line in told if SpawnRefusal.TOO_MANY_IN_A_ROW.value in line]
 
 
+class TestAnAgent:
+    async def test_is_told_once_how_it_can_give_a_task_and_a_sub_agent_is_not(
+        self, database: Database
+    ) -> None:
+        agents = Family()
+        async with on_stage(database, spawning(), agents=agents) as stage:
+            message = stage.say(giving(saying("Done.")))
+            await over(stage, 3)
+            again = stage.say("and now?", thread=message.message_id)
+            await stage.settled(again)
+        told = [
+            [block.text for block in prompt.content if "[[spawn:NAME]]" in block.text]
+            for prompt in agents.prompts
+        ]
+        assert [len(texts) for texts in told] == [1, 0, 0, 0]
+        assert told[0][0].endswith(f"- {HELPER}")
+
+
 class TestACompletion:
     async def test_goes_where_it_was_asked_for_once_its_thread_is_given_up(
         self, database: Database
@@ -344,6 +372,90 @@ class TestAStarter:
         assert told.session_key == asked.session_key
 
 
+class TestAThread:
+    async def test_whose_making_is_in_doubt_is_adopted_and_made_once(
+        self, database: Database
+    ) -> None:
+        async with on_stage(database, spawning(), agents=Family()) as stage:
+            message = stage.say(giving(saying("Done.")))
+            stage.channel.fail(
+                "open_thread",
+                DeliveryUnknown("the connection broke"),
+                commits=True,
+                when=lambda call: call.message_id != message.message_id,
+            )
+            _, task, _ = await over(stage, 3)
+            await stage.quiet()
+            async with database.read() as tx:
+                child = await conversations.get(tx, task.conversation)
+        assert len(await spawned(database)) == 1
+        assert [line for line in ours(stage, child.ref.conversation_id) if line.endswith("Done.")]
+        assert len([line for line in ours(stage, HOME) if "🧵" in line]) == 1
+
+    async def test_that_is_gone_at_the_first_word_leaves_no_session_that_nobody_can_reach(
+        self, database: Database
+    ) -> None:
+        async with on_stage(database, spawning(), agents=Family()) as stage:
+            gone = ChannelRejected(Refusal.CONVERSATION_GONE, "Unknown Channel", 10003)
+            message = stage.say(giving(saying("Nobody hears.")))
+            places = {HOME, message.message_id}
+            stage.channel.fail(
+                "create_message",
+                gone,
+                times=99,
+                when=lambda call: call.conversation_id not in places,
+            )
+            _, task, told = await over(stage, 3)
+            await stage.quiet()
+            async with database.read() as tx:
+                child = await conversations.get(tx, task.conversation)
+                tombstone = await bindings.newest_in(tx, child.id)
+            (spawn,) = await spawned(database)
+        assert child.is_closed
+        assert tombstone is not None
+        assert tombstone.binding.end_reason is EndReason.CONVERSATION_GONE
+        assert spawn.state is SpawnState.FINISHED
+        assert "Nobody hears." in told.batch[0].text
+        # It is told where it was asked for: by the answer itself, or by what became of it.
+        here = ours(stage, message.message_id)
+        assert [
+            line for line in here if "Nobody hears." in line or "could not be delivered" in line
+        ]
+
+
+class TestTheSwitch:
+    async def test_off_changes_no_call_of_an_ordinary_conversation(
+        self, database: Database
+    ) -> None:
+        off = spawning(SpawnLimits(is_on=False))
+        channel = RecordingChannel(account=ACCOUNT)
+        before = await self.calls(database, replace(off, binding=BindingSettings()), channel)
+        after = await self.calls(database, off, channel)
+        assert before
+        assert after == before
+
+    async def calls(
+        self, database: Database, settings: Settings, channel: RecordingChannel
+    ) -> list[tuple[str, ...]]:
+        """What the network was asked, without the ids that are new each time."""
+        known_calls = len(channel.calls)
+        async with on_stage(database, settings, channel=channel) as stage:
+            message = stage.say(saying("One."))
+            await stage.settled(message)
+            await stage.settled(stage.say(saying("Two."), thread=message.message_id))
+            await stage.quiet()
+            known = {message.message_id: "thread"}
+            return [
+                (
+                    call.method,
+                    known.get(call.conversation_id, call.conversation_id),
+                    call.body.content if call.body and call.method == "create_message" else "",
+                )
+                for call in channel.calls[known_calls:]
+                if call.method in {"create_message", "open_thread", "delete_message"}
+            ]
+
+
 class TestALiveTurn:
     async def test_shows_which_sub_agents_work_for_it(self, database: Database) -> None:
         agents = Family()
@@ -354,7 +466,10 @@ class TestALiveTurn:
             stage.say("and?", thread=message.message_id)
             await stage.until(lambda: _sees_helpers(stage))
             agents.may_end.set()
-            await over(stage, 4)
+            found = await over(stage, 4)
+        # Though the parent was in the middle of another turn: it is told once, behind that.
+        told = [turn for turn in found if turn.source is TurnSource.COMPLETION]
+        assert len(told) == 1
 
 
 async def bound_too(stage: Stage, session: SessionKey, thread: str) -> SessionBinding:
