@@ -195,3 +195,22 @@ async def test_a_configuration_that_cannot_be_used_exits_2_with_every_mistake(
     assert "pool.max_sessions" in ended.err
     assert "discordd" in ended.err
     assert ended.out == ""
+
+
+@pytest.mark.parametrize("is_listed", [True, False])
+async def test_who_has_sub_agents_is_told_where_they_have_no_face(
+    bench: Bench, discord: LoopbackDiscord, *, is_listed: bool
+) -> None:
+    bot, dev, lab = discord.add_bot("sol"), discord.add_channel("dev"), discord.add_channel("lab")
+    discord.grant(bot.id, lab.id, "manage_webhooks")
+    switch = "[discord.thread_bindings]\nspawn_subagent_sessions = true\n"
+    agent = f"[agents.helper]\ncommand = '{sys.executable}'\nargs = {bench.agent_args!r}\n"
+    agent += f"working_dir = '{bench.folder}'\n"
+    channels = (dev, lab) if is_listed else ()
+    bench.write(bot, *channels, more=switch + agent)
+    told = [line for line in (await bench.doctor()).out.splitlines() if "personas" in line]
+    assert len(told) == 1
+    assert told[0].startswith(f"! personas: #dev ({dev.id}): ")
+    assert "Manage Webhooks" in told[0]
+    bench.write(bot, *channels, more=agent)
+    assert "personas" not in (await bench.doctor()).out

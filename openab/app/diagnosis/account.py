@@ -43,7 +43,9 @@ async def account(discord: Discord, home: Path) -> AsyncIterator[Found]:
     else:
         yield well("token", f"it is {identity.name} ({identity.account})")
         yield _content(identity)
-        async for found in _rights(rest, identity, discord.channels):
+        async for found in _rights(
+            rest, identity, discord.channels, has_sub_agents=_has_sub_agents(discord)
+        ):
             yield found
         yield _clock(skews)
         yield _served_already(home, identity)
@@ -71,28 +73,51 @@ def _content(identity: Identity) -> Found:
     return failure("message content", told, remedy)
 
 
+def _has_sub_agents(discord: Discord) -> bool:
+    bindings = discord.thread_bindings
+    return bindings.enabled and bindings.spawn_subagent_sessions
+
+
 async def _rights(
-    rest: DiscordRest, identity: Identity, channels: frozenset[PlatformId] | None
+    rest: DiscordRest,
+    identity: Identity,
+    channels: frozenset[PlatformId] | None,
+    *,
+    has_sub_agents: bool,
 ) -> AsyncIterator[Found]:
     if channels is None:
-        async for found in _everywhere(rest, identity):
+        async for found in _everywhere(rest, identity, has_sub_agents=has_sub_agents):
             yield found
         return
     for channel in sorted(channels, key=int)[:_MOST_CHANNELS]:
-        yield await _listed(rest, identity, channel)
+        for found in await _listed(rest, identity, channel, has_sub_agents=has_sub_agents):
+            yield found
     if len(channels) > _MOST_CHANNELS:
         yield _not_all(len(channels) - _MOST_CHANNELS, "channels")
 
 
-async def _listed(rest: DiscordRest, identity: Identity, channel: PlatformId) -> Found:
+async def _listed(
+    rest: DiscordRest,
+    identity: Identity,
+    channel: PlatformId,
+    *,
+    has_sub_agents: bool,
+) -> list[Found]:
     try:
-        return _permitted(await channel_access(rest, identity.account, channel, _CALL_SECONDS))
+        access = await channel_access(rest, identity.account, channel, _CALL_SECONDS)
     except OpenabError as error:
         remedy = f"invite the bot there, or correct the id: {invite_url(identity.application_id)}"
-        return failure("permissions", f"channel {channel} cannot be seen: {error}", remedy)
+        return [failure("permissions", f"channel {channel} cannot be seen: {error}", remedy)]
+    faceless = [access] if has_sub_agents and not access.has_personas else []
+    return [_permitted(access), *map(_faceless, faceless)]
 
 
-async def _everywhere(rest: DiscordRest, identity: Identity) -> AsyncIterator[Found]:
+async def _everywhere(
+    rest: DiscordRest,
+    identity: Identity,
+    *,
+    has_sub_agents: bool,
+) -> AsyncIterator[Found]:
     try:
         guilds = await guild_ids(rest, _CALL_SECONDS)
     except OpenabError as error:
@@ -102,13 +127,19 @@ async def _everywhere(rest: DiscordRest, identity: Identity) -> AsyncIterator[Fo
         remedy = f"invite it: {invite_url(identity.application_id)}"
         yield failure("permissions", "the bot is in no server", remedy)
     for guild in guilds[:_MOST_GUILDS]:
-        for found in await _guild(rest, identity.account, guild):
+        for found in await _guild(rest, identity.account, guild, has_sub_agents=has_sub_agents):
             yield found
     if len(guilds) > _MOST_GUILDS:
         yield _not_all(len(guilds) - _MOST_GUILDS, "servers")
 
 
-async def _guild(rest: DiscordRest, account: AccountId, guild: PlatformId) -> list[Found]:
+async def _guild(
+    rest: DiscordRest,
+    account: AccountId,
+    guild: PlatformId,
+    *,
+    has_sub_agents: bool,
+) -> list[Found]:
     try:
         seen = await guild_access(rest, account, guild, _CALL_SECONDS)
     except OpenabError as error:
@@ -117,17 +148,24 @@ async def _guild(rest: DiscordRest, account: AccountId, guild: PlatformId) -> li
         remedy = "give the bot's role View Channels where it should answer"
         return [failure("permissions", f"{seen.name}: the bot sees no text channel", remedy)]
     lacking = [each for each in seen.channels if each.missing]
+    faceless = [each for each in seen.channels if has_sub_agents and not each.has_personas]
+    told_faceless = [_faceless(each) for each in faceless[:_MOST_CHANNELS]]
     if not lacking:
         count = len(seen.channels)
         told = f"{seen.name}: all, in {count} channel{'' if count == 1 else 's'}"
-        return [well("permissions", told)]
-    return [_lacking(each, warning) for each in lacking[:_MOST_CHANNELS]]
+        return [well("permissions", told), *told_faceless]
+    return [*(_lacking(each, warning) for each in lacking[:_MOST_CHANNELS]), *told_faceless]
 
 
 def _permitted(access: Access) -> Found:
     if access.missing:
         return _lacking(access, failure)
     return well("permissions", f"#{access.channel_name} ({access.channel}): all")
+
+
+def _faceless(access: Access) -> Found:
+    told = f"#{access.channel_name} ({access.channel}): the bot itself shows sub-agents' tasks"
+    return warning("personas", told, "grant it Manage Webhooks to show them under their own names")
 
 
 def _lacking(access: Access, level: Callable[[str, str, str], Found]) -> Found:

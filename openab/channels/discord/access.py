@@ -6,7 +6,7 @@ from typing import Any
 
 from discord.http import Route
 
-from openab.channels.discord.permissions import effective_permissions, missing
+from openab.channels.discord.permissions import effective_permissions, may_make_webhooks, missing
 from openab.channels.discord.places import place_facts
 from openab.channels.discord.rest import DiscordRest
 from openab.channels.discord.threads import fetch_channel, optional_id
@@ -22,6 +22,8 @@ class Access:
     channel: PlatformId
     channel_name: str
     missing: tuple[str, ...]
+    #: Sub-agents can be shown under their own names.
+    has_personas: bool = True
 
 
 async def channel_access(
@@ -43,7 +45,8 @@ async def channel_access(
         Route("GET", "/guilds/{guild_id}/members/{user_id}", guild_id=guild_id, user_id=account),
         seconds,
     )
-    return Access(channel, name, missing(effective_permissions(guild, member, raw)))
+    granted = effective_permissions(guild, member, raw)
+    return Access(channel, name, missing(granted), may_make_webhooks(granted))
 
 
 async def _fetch(rest: DiscordRest, route: Route, seconds: float) -> Mapping[str, Any]:

@@ -7,7 +7,12 @@ from typing import Any
 from discord.http import Route
 
 from openab.channels.discord.access import Access
-from openab.channels.discord.permissions import effective_permissions, may_view, missing
+from openab.channels.discord.permissions import (
+    effective_permissions,
+    may_make_webhooks,
+    may_view,
+    missing,
+)
 from openab.channels.discord.rest import DiscordRest
 from openab.domain.ids import AccountId, PlatformId
 from openab.ports.channel import ChannelUnreachable
@@ -56,7 +61,7 @@ def _access(
     if not may_view(granted):
         return None
     name = str(channel.get("name", ""))
-    return Access(PlatformId(str(channel["id"])), name, missing(granted))
+    return Access(PlatformId(str(channel["id"])), name, missing(granted), may_make_webhooks(granted))
 
 
 def _checked(found: Any, kind: type) -> Any:

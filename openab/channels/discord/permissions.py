@@ -16,6 +16,8 @@ NEEDED: Mapping[str, int] = {
     "Read Message History": 1 << 16,
     "Add Reactions": 1 << 6,
 }
+#: What shows sub-agents' tasks under their own names; without it the bot says them itself.
+_MANAGE_WEBHOOKS = 1 << 29
 _AUTHORIZE = "https://discord.com/oauth2/authorize"
 
 
@@ -44,6 +46,11 @@ def effective_permissions(
 def missing(permissions: int) -> tuple[str, ...]:
     """The names of what openab needs and has not, in Discord's own words."""
     return tuple(name for name, bit in NEEDED.items() if not permissions & bit)
+
+
+def may_make_webhooks(permissions: int) -> bool:
+    """Whether sub-agents can be shown under their own names."""
+    return bool(permissions & _MANAGE_WEBHOOKS)
 
 
 def may_view(permissions: int) -> bool:
