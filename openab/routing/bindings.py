@@ -227,8 +227,9 @@ class Bindings:
         limits: Limits | None,
         ttl: timedelta | None,
     ) -> SessionBinding:
-        await bindings.limit(tx, binding.binding_id, limits or binding.limits, ttl)
+        # In this order: under new limits it might be over before it is used.
         await bindings.touch(tx, binding.binding_id)
+        await bindings.limit(tx, binding.binding_id, limits or binding.limits, ttl)
         return await _read(tx, binding.binding_id)
 
     def _adapter(

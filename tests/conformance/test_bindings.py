@@ -102,6 +102,17 @@ class TestBinding:
         assert again.expires_at > first.bound_at + HOUR
         assert await net.owed("") == []
 
+    async def test_with_a_shorter_limit_than_it_was_silent_begins_anew(
+        self, net: Network, frozen: list[timedelta]
+    ) -> None:
+        session = await net.session("40")
+        first = await net.bind(session)
+        frozen[0] = 5 * HOUR
+        again = await net.bind(session, idle=HOUR)
+        assert again.binding_id == first.binding_id
+        frozen[0] = 6 * HOUR - INSTANT
+        assert await net.resolve() == again
+
     async def test_of_the_same_session_after_its_time_is_a_new_one(self, net: Network) -> None:
         session = await net.session("40")
         first = await net.bind(session, idle=HOUR)
