@@ -2,9 +2,10 @@
 
 from openab.control.binding_rights import may_change_binding, may_reach
 from openab.control.bound_sessions import session_key_here
+from openab.control.commands_resume import RESUMED, resume
 from openab.control.settings import Settings
 from openab.domain.binding import BindingRefused, SessionBinding, TargetKind
-from openab.domain.ids import SessionKey, named_agent
+from openab.domain.ids import AcpSessionId, SessionKey, named_agent
 from openab.domain.message import Author, Place
 from openab.storage import conversations, meant_sessions, sessions, spawns
 from openab.storage.conversations import Conversation
@@ -25,6 +26,9 @@ async def focus(
         return replies.no_session_named()
     await conversations.hold(tx, here.id)
     before = await settings.bindings.resolve_by_conversation(tx, here.id)
+    if typed.startswith(RESUMED):
+        agents_id = AcpSessionId(typed.removeprefix(RESUMED).strip())
+        return await resume(tx, settings, here, author, agents_id, is_bound=before is not None)
     meant = await _meant(tx, settings, here, typed)
     if len(meant) > 1:
         return replies.several_sessions(typed, meant)

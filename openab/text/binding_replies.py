@@ -52,6 +52,29 @@ def no_session_named() -> str:
     )
 
 
+def resumed(agents_id: str) -> str:
+    """The session here has another memory from the next message on."""
+    return (
+        f"🔁 The next message here goes to the agent's own session {_code(agents_id)}. If the agent "
+        "does not know it any more, it says so and begins with nothing."
+    )
+
+
+def resume_not_yours() -> str:
+    """An agent's own session id tells nobody whose it is."""
+    return "⛔ Only an operator can resume a session by the agent's own id."
+
+
+def resume_elsewhere() -> str:
+    """What is said here goes to another session."""
+    return "⛔ This conversation is bound to another session: `/unfocus` first."
+
+
+def resume_busy() -> str:
+    """Somebody waits for the session that is here."""
+    return "⛔ A request is waiting or running here: let it end, or `/cancel-all`, and try again."
+
+
 def unknown_session(typed: str) -> str:
     """Nothing is called so, as far as this person may know."""
     return f"❌ No session is found under {_code(typed)}. `/sessions` lists them; name its thread."

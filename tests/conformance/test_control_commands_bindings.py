@@ -350,6 +350,55 @@ class TestFocus:
             assert "BINDING_ADAPTER_UNAVAILABLE" in told
 
 
+class TestResume:
+    async def test_gives_a_thread_the_memory_that_only_the_agent_still_has(
+        self, database: Database
+    ) -> None:
+        async with bench(database) as at:
+            first = at.stage.say("remember the cat [[say=noted]]")
+            await at.stage.settled(first)
+            other = at.stage.say("[[say=a]]")
+            await at.stage.settled(other)
+            async with database.read() as tx:
+                known = await sessions.get(tx, key_of(first.message_id))
+            assert known
+            typed = f"acp:{known.acp_session_id}"
+            told = await at.used(other.message_id, FOCUS, OPERATOR, session=typed)
+            assert known.acp_session_id
+            assert told == binding_replies.resumed(known.acp_session_id)
+            again = at.stage.say("[[recall]]", thread=other.message_id)
+            turn = await at.stage.settled(again)
+        assert turn.session_key == key_of(other.message_id)
+        assert "remember the cat" in (turn.raw or "")
+
+    async def test_is_for_operators_who_disturb_nobody(self, database: Database) -> None:
+        async with bench(database) as at:
+            key = await at.session("200")
+            assert (
+                await at.used("200", FOCUS, session="acp:x") == binding_replies.resume_not_yours()
+            )
+            nothing = await at.used("200", FOCUS, OPERATOR, session="acp: ")
+            assert nothing == binding_replies.no_session_named()
+            await at.session("100")
+            await at.used("200", FOCUS, session="100")
+            bound = await at.used("200", FOCUS, OPERATOR, session="acp:x")
+            assert bound == binding_replies.resume_elsewhere()
+            at.stage.agents.may_end.clear()
+            message = at.stage.say("wait", thread="201")
+            await at.stage.until(lambda: _has_prompt(at.stage))
+            busy = await at.used("201", FOCUS, OPERATOR, session="acp:x")
+            assert busy == binding_replies.resume_busy()
+            at.stage.agents.may_end.set()
+            await at.stage.settled(message)
+            async with database.read() as tx:
+                kept = [await sessions.get(tx, one) for one in (key, key_of("201"))]
+        assert [one.generation for one in kept if one] == [1, 1]
+
+
+async def _has_prompt(stage: Stage) -> bool:
+    return bool(stage.agents.prompts)
+
+
 class TestFocusOnASubAgent:
     async def test_by_its_name_where_it_was_asked_for(self, database: Database) -> None:
         async with bench(database) as at:

@@ -145,7 +145,13 @@ class EmbeddedAgents:
                 await entry.session.end()
             entry.session = AcpSession(spec, self.markers, self._timeouts, self._sizes)
             opened = await entry.session.open(acp_session_id)
-        log.info("agent_session_opened", key=session.key, by=opened.by, pid=entry.session.pid)
+        log.info(
+            "agent_session_opened",
+            key=session.key,
+            by=opened.by,
+            pid=entry.session.pid,
+            acp_session=opened.acp_session_id,
+        )
         return opened
 
     async def prompt(self, session: AgentSession, prompt: Prompt) -> None:
