@@ -61,7 +61,9 @@ def _access(
     if not may_view(granted):
         return None
     name = str(channel.get("name", ""))
-    return Access(PlatformId(str(channel["id"])), name, missing(granted), may_make_webhooks(granted))
+    return Access(
+        PlatformId(str(channel["id"])), name, missing(granted), may_make_webhooks(granted)
+    )
 
 
 def _checked(found: Any, kind: type) -> Any:
