@@ -110,9 +110,15 @@ def test_a_path_too_long_for_the_row_proves_nothing(life: LifeLock, tmp_path: Pa
 def test_a_child_does_not_inherit_the_life(life: LifeLock) -> None:
     proof = life.proof
     child = subprocess.Popen(
-        [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, close_fds=False
+        [sys.executable, "-c", "print(flush=True); input()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        close_fds=False,
     )
     try:
+        # The kernel lets the parent go on before it closes what the child is not to have.
+        assert child.stdout
+        assert child.stdout.readline()
         life.release()
         assert proves_dead(proof)
     finally:
