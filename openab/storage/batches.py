@@ -29,10 +29,17 @@ async def join(tx: Transaction, new: NewTurn, rule: Batching) -> TurnId | None:
 
 
 def _newest(new: NewTurn, rule: Batching) -> sa.Select[Any]:
-    """Of whatever kind it is: a message never joins a turn that something else waits behind."""
+    """Of whatever kind it is: a message never joins a turn that something else waits behind.
+
+    Other conversations may be bound to the same session: what is said here is answered here.
+    """
     query = (
         sa.select(turns)
-        .where(turns.c.session_key == new.session_key, turns.c.state == TurnState.QUEUED)
+        .where(
+            turns.c.session_key == new.session_key,
+            turns.c.conversation == new.conversation,
+            turns.c.state == TurnState.QUEUED,
+        )
         .order_by(turns.c.order_key.desc(), turns.c.seq.desc())
         .limit(1)
     )

@@ -1,6 +1,7 @@
 """Messages that wait become one turn: in order, each with its author, under caps; none lost, none twice."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -147,6 +148,16 @@ class TestWhatWaits:
             here, there = stage.say("here"), stage.say("there")
             ends = [await stage.settled(here), await stage.settled(there)]
         assert [turn.state for turn in ends] == [TurnState.DONE, TurnState.DONE]
+
+    @pytest.mark.parametrize("rule", [THREAD, LANE])
+    async def test_nor_in_another_that_is_bound_to_the_same_session(
+        self, database: Database, rule: Batching
+    ) -> None:
+        async with database.transaction() as tx:
+            where, other = await a_conversation(tx), await a_conversation(tx, "78")
+            await a_turn(tx, where, "1000")
+            new = replace(another(other, "1001"), session_key=where.ref.session_key())
+            assert await batches.join(tx, new, rule) is None
 
     async def test_may_be_cancelled_by_each_of_its_authors_and_nobody_else(
         self, database: Database
