@@ -45,7 +45,10 @@ async def may_reach(
         is_operator = author.id in settings.operators()
         if is_operator or _channel_of(home) == _channel_of(here):
             return True
-    return home.id == here.id or await session_reports.has_asked(tx, session, author.id)
+    # A binding is over one day; what was asked where it was gives no right to the session itself.
+    return home.id == here.id or await session_reports.has_asked(
+        tx, session, author.id, at_home=True
+    )
 
 
 def _channel_of(where: Conversation) -> PlatformId:

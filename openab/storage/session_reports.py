@@ -46,11 +46,17 @@ class Seen:
     channels: Collection[str] | None
 
 
-async def has_asked(tx: Transaction, session: Session, person: PlatformId) -> bool:
-    """Whether somebody has asked anything in a session, before or after a reset."""
-    result = await tx.execute(
-        sa.select(sa.literal(1)).where(_of(session), turns.c.requester_id == person).limit(1)
-    )
+async def has_asked(
+    tx: Transaction, session: Session, person: PlatformId, *, at_home: bool = False
+) -> bool:
+    """Whether somebody has asked anything in a session, before or after a reset.
+
+    `at_home`: in its own conversation, not in one that is or was bound to it.
+    """
+    asked = [_of(session), turns.c.requester_id == person]
+    if at_home:
+        asked.append(turns.c.conversation == session.conversation)
+    result = await tx.execute(sa.select(sa.literal(1)).where(*asked).limit(1))
     return result.one_or_none() is not None
 
 

@@ -23,11 +23,13 @@ from openab.domain.message import (
     Place,
 )
 from openab.domain.spawn import Opened, SpawnLimits
-from openab.domain.turn import TurnState
+from openab.domain.turn import CancelledQueued, TurnState
 from openab.routing.bindings import Bindings
-from openab.storage import bindings, conversations, deliveries, sessions, spawns
+from openab.storage import bindings, conversations, deliveries, sessions, spawns, turns
+from openab.storage.conversations import Conversation
 from openab.storage.engine import Database, Transaction
 from openab.storage.spawns import Spawn
+from openab.storage.turns import Turn
 from openab.text import binding_replies, replies
 from tests.builders import (
     ACCOUNT,
@@ -140,6 +142,12 @@ class Bench:
 
 def key_of(where: str) -> SessionKey:
     return a_ref(where).session_key()
+
+
+async def _turn(tx: Transaction, where: Conversation) -> Turn:
+    made = await turns.get(tx, await a_turn(tx, where))
+    assert made is not None
+    return made
 
 
 @asynccontextmanager
@@ -289,6 +297,23 @@ class TestFocus:
                 await a_turn(tx, home)
             await at.used("200", FOCUS, session="300")
             assert await at.target("200") == key_of("300")
+
+    async def test_a_binding_opens_no_way_that_outlives_it(self, database: Database) -> None:
+        """Who talked to somebody's direct session where it was bound has not asked in it."""
+        policy = GatePolicy(ACCOUNT, allow_dm=True)
+        async with bench(database, settings(policy=lambda: policy)) as at:
+            await at.session("300", place=Place.DM)
+            async with at.database.transaction() as tx:
+                home = await conversations.find(tx, a_ref("300"))
+                assert home is not None
+                await turns.record(tx, await _turn(tx, home), CancelledQueued())
+            await at.used("200", FOCUS, session="300")
+            asked = at.stage.say("[[say=a]]", thread="200", author=BOB)
+            assert (await at.stage.settled(asked)).session_key == key_of("300")
+            await at.used("200", UNFOCUS)
+            told = await at.used("210", FOCUS, BOB, session="300")
+            assert told == binding_replies.session_not_yours()
+            assert await at.bound("210") is None
 
     async def test_an_agent_that_nobody_configures_any_more(self, database: Database) -> None:
         async with bench(database, settings(named_agents=dict)) as at:
