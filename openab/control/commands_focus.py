@@ -87,6 +87,9 @@ async def _meant(
     tx: Transaction, settings: Settings, here: Conversation, typed: str
 ) -> list[SessionKey]:
     """The sessions of this account that go by what was typed: a key, a conversation, an agent's name."""
+    if not (typed.isascii() and typed.isprintable()):
+        # No session goes by it, and not every database would take it to look for it.
+        return []
     if typed.startswith(f"{settings.channel}:{settings.account}:"):
         return [SessionKey(typed)]
     place = conversation_named(typed)
