@@ -8,6 +8,7 @@ from openab.control.elsewhere import owe_in
 from openab.control.retire import owe_notice
 from openab.control.settings import Settings
 from openab.domain.delivery import DeliveryKind, Purpose
+from openab.domain.gates import place_refusal
 from openab.domain.ids import ConversationRef, PlatformId, SessionKey, SpawnId, TurnId
 from openab.domain.message import Place
 from openab.domain.outbound import presentation_body
@@ -54,7 +55,7 @@ async def spawn(tx: Transaction, settings: Settings, asked: Asked) -> SpawnId | 
         standing,
         is_known=asked.agent in settings.named_agents(),
         has_task=bool(asked.task.strip()),
-        has_threads=channel is not None and not channel.is_closed,
+        has_threads=channel is not None and _is_ours_to_use(settings, channel),
     )
     if refused is not None or channel is None:
         refused = refused or SpawnRefusal.NO_THREADS_HERE
@@ -127,6 +128,13 @@ async def _channel(tx: Transaction, at: Conversation) -> Conversation | None:
         return None
     ref = ConversationRef(at.ref.channel, at.ref.account, parent)
     return await conversations.ensure(tx, ref, Place.CHANNEL)
+
+
+def _is_ours_to_use(settings: Settings, channel: Conversation) -> bool:
+    """Whether people are heard there; a thread can be allowed though the channel above it is not."""
+    ref, policy = channel.ref, settings.policy()
+    refusal = place_refusal(channel.place, ref.conversation_id, ref.parent_conversation_id, policy)
+    return refusal is None and not channel.is_closed
 
 
 async def _standing(tx: Transaction, asked: Asked) -> Standing:

@@ -29,7 +29,7 @@ class SpawnRefusal(StrEnum):
     #: There is no `[agents.NAME]`.
     UNKNOWN_AGENT = "unknown_agent"
     NO_TASK = "no_task"
-    #: Threads can be opened in channels of a server only.
+    #: Threads can be opened in channels of a server only, and only in those where people are heard.
     NO_THREADS_HERE = "no_threads_here"
     #: A sub-agent may not start sub-agents that deep.
     TOO_DEEP = "too_deep"

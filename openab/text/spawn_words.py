@@ -110,7 +110,7 @@ _WHY = {
     SpawnRefusal.NO_TASK: ("there is no task", "Write the task below the directive."),
     SpawnRefusal.NO_THREADS_HERE: (
         "no thread can be opened here",
-        "Ask in a channel of a server, or in a thread there.",
+        "Ask in a channel of a server that this bot may use (`allowed_channels`), or in a thread there.",
     ),
     SpawnRefusal.TOO_DEEP: (
         "a sub-agent may not start sub-agents this deep",

@@ -210,6 +210,12 @@ class TestFocus:
             assert await at.used("200", FOCUS) == binding_replies.no_session_named()
             assert await at.bound("200") is None
 
+    @pytest.mark.parametrize("typed", ["a\0b", "a\ud800b", "discord:900:\0", "discord:900:\ud800"])
+    async def test_nor_is_what_no_database_takes(self, database: Database, typed: str) -> None:
+        async with bench(database) as at:
+            told = await at.used("200", FOCUS, session=typed)
+            assert told == binding_replies.unknown_session(typed)
+
     async def test_the_own_session_is_told_as_such(self, database: Database) -> None:
         async with bench(database) as at:
             await at.session("100")
@@ -649,6 +655,13 @@ class TestSpawn:
         async with bench(database, settings(policy=lambda: policy)) as at:
             command = at.command("300", CommandKind.SPAWN, place=Place.DM, agent="luna", task="x")
             assert "`no_threads_here`" in (await at.stage.commands.answer(command)).text
+
+    async def test_not_in_a_channel_where_nobody_is_heard(self, database: Database) -> None:
+        policy = GatePolicy(ACCOUNT, allowed_channels=frozenset({"100"}))
+        async with bench(database, settings(policy=lambda: policy)) as at:
+            told = await at.used("100", CommandKind.SPAWN, agent="luna", task="x")
+            assert "`no_threads_here`" in told
+            assert "`allowed_channels`" in told
 
     async def test_no_more_at_once_than_are_allowed(self, database: Database) -> None:
         async with bench(database) as at:
