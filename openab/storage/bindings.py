@@ -30,6 +30,7 @@ from openab.storage.engine import Transaction
 from openab.storage.ids import new_id
 from openab.storage.schema import bindings, conversations, deliveries, sessions, turns
 from openab.storage.transitions import transition
+from openab.storage.types import UtcDateTime
 
 #: The partial indexes serve only a condition written word for word as theirs.
 _IS_ACTIVE = sa.text("bindings.state = 'active'")
@@ -154,12 +155,16 @@ async def touch_in(tx: Transaction, conversation: ConversationId) -> None:
 async def touch_of(tx: Transaction, session: SessionKey) -> None:
     """The same for every binding of a session that is busy until this moment: so none of them is idle.
 
+    One that was idle for too long before the session began to work is over, as for any look.
     Whoever moves one of them right now is not waited for: its conversation is locked, and ours may be
     the one that it locks next.
     """
     now = await tx.now()
     free = sa.select(bindings.c.id).where(
-        bindings.c.session_key == session, _IS_ACTIVE, bindings.c.last_activity_at < now
+        bindings.c.session_key == session,
+        _IS_ACTIVE,
+        bindings.c.last_activity_at < now,
+        sa.or_(bindings.c.idle_seconds.is_(None), _idle_end() > now, _is_busy()),
     )
     await tx.execute(
         sa.update(bindings)
@@ -228,14 +233,25 @@ async def is_farewell_settled(tx: Transaction, binding: BindingId) -> bool:
     return result.one_or_none() is None
 
 
+def _idle_end() -> sa.ColumnElement[datetime]:
+    """When it was, or will be, idle for too long."""
+    micros = sa.cast(bindings.c.idle_seconds, sa.BigInteger) * 1_000_000
+    last = sa.type_coerce(bindings.c.last_activity_at, sa.BigInteger)
+    return sa.type_coerce(last + micros, UtcDateTime)
+
+
 def _is_busy() -> sa.ColumnElement[bool]:
-    """A turn of its session is queued or running."""
+    """A turn of its session is queued or running, asked for before it was idle for too long.
+
+    What another conversation asks of the session afterwards brings no dead binding back.
+    """
     return sa.exists(
         sa.select(sa.literal(1)).where(
             sa.text("turns.state IN ('queued', 'running', 'answered')"),
             turns.c.account == bindings.c.account,
             turns.c.session_key == bindings.c.session_key,
             turns.c.state != sa.literal("answered"),
+            sa.or_(bindings.c.idle_seconds.is_(None), turns.c.created_at < _idle_end()),
         )
     )
 

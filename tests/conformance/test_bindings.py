@@ -284,6 +284,22 @@ class TestTime:
         frozen[0] = 6 * HOUR
         assert await net.resolve() is None
 
+    async def test_work_that_begins_too_late_brings_none_back(
+        self, net: Network, frozen: list[timedelta]
+    ) -> None:
+        session = await net.session("40")
+        made, lasting = await net.bind(session, idle=HOUR), await net.bind(session, "51")
+        frozen[0] = HOUR
+        async with net.database.transaction() as tx:
+            home = await conversations.get(tx, await net.place(tx, "40"))
+            turn = await a_turn(tx, home)
+        assert not (await net.read(made.binding_id)).is_busy
+        assert await net.of_session(session) == [lasting.binding_id]
+        await self.goes_on(net, turn, CancelledQueued())
+        assert await net.of_session(session) == [lasting.binding_id]
+        assert (await net.read(lasting.binding_id)).last_activity_at > made.last_activity_at
+        assert await net.resolve() is None
+
     async def test_one_whose_session_worked_for_long_can_be_read_afterwards(
         self, net: Network, frozen: list[timedelta]
     ) -> None:
