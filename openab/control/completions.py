@@ -103,7 +103,10 @@ async def conclude(
         await owe_in(
             tx, settings, requester, f"spawn:{spawn.id}:kept_back:v1", presentation_body(text)
         )
-    await _inform_parent(tx, settings, spawn, turn, requester, outcome, answer)
+    shown_in = await conversations.get(tx, completion.shown_in) if completion.shown_in else None
+    seen = shown_in.ref.conversation_id if shown_in else None
+    text = spawn_words.finished(spawn.agent, outcome, seen, answer)
+    await _inform_parent(tx, settings, spawn, turn, requester, text)
 
 
 async def release_held(tx: Transaction, settings: Settings) -> int:
@@ -158,8 +161,7 @@ async def _inform_parent(
     spawn: Spawn,
     turn: Turn,
     where: Conversation,
-    outcome: Outcome,
-    answer: str,
+    text: str,
 ) -> None:
     """One marked message to the session that gave the task, as a turn of its own."""
     parent = await sessions.get(tx, spawn.parent_session) if spawn.parent_session else None
@@ -168,7 +170,6 @@ async def _inform_parent(
         return
     child = await conversations.get(tx, turn.conversation)
     trigger = MessageRef(child.ref.conversation_id, turn.trigger.message_id)
-    text = spawn_words.finished(spawn.agent, outcome, child.ref.conversation_id, answer)
     newest = max(
         (where.last_message_id or "0", child.last_message_id or "0", trigger.message_id),
         key=snowflake,

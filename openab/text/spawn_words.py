@@ -56,13 +56,17 @@ def refused(agent: str, refusal: SpawnRefusal) -> str:
     return f"⚠️ No sub-agent {_name(agent)} was started (`{refusal.value}`): {why}. {remedy}"
 
 
-def finished(agent: str, outcome: Outcome, thread: PlatformId | None, answer: str) -> str:
-    """What the session that gave the task is told, marked as no person's word."""
-    where = f", in the thread <#{thread}>," if thread else ""
+def finished(agent: str, outcome: Outcome, shown_in: PlatformId | None, answer: str) -> str:
+    """What the session that gave the task is told, marked as no person's word.
+
+    `shown_in`: where people read the answer; None: they have not been shown it.
+    """
+    seen = (
+        f"which people read in <#{shown_in}>," if shown_in else "which people have not been shown,"
+    )
     said = answer.strip()
     told = (
-        f"Its answer, which people have read{where} follows:\n\n"
-        f"{defuse(shorten(said, _LONGEST_ANSWER))}"
+        f"Its answer, {seen} follows:\n\n{defuse(shorten(said, _LONGEST_ANSWER))}"
         if said
         else "It said nothing."
     )
@@ -82,14 +86,17 @@ def reported(agent: str, outcome: Outcome) -> str:
 
 def kept_back(agent: str, outcome: Outcome, reason: Reason, fallback: Fallback) -> str:
     """An answer is shown nowhere, for the time being or for good."""
+    why = (
+        "several conversations are bound to it and none of them is this one"
+        if reason is Reason.NO_REQUESTER_MATCH
+        else "no place belongs to it"
+    )
     fate = (
-        "Its answer is kept and shown once a conversation is bound to it again (`/focus`)."
+        "Its answer is kept and shown once exactly one is (`/unfocus` in the others, or `/focus` here)."
         if fallback is Fallback.HOLD
         else "Its answer is shown nowhere; `openab turns` has it."
     )
-    return (
-        f"⚠️ {_name(agent)} {_ENDS[outcome]}, but no place belongs to it (`{reason.value}`). {fate}"
-    )
+    return f"⚠️ {_name(agent)} {_ENDS[outcome]}, but {why} (`{reason.value}`). {fate}"
 
 
 _ENDS = {

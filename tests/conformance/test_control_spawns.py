@@ -286,6 +286,9 @@ class TestWhatIsHeld:
             await over(stage, 3)
             await stage.quiet()
             (held,) = await spawned(database)
+            (informing,) = [
+                turn for turn in await all_turns(database) if turn.source is TurnSource.COMPLETION
+            ]
             before = ours(stage, "8001")
             sweep = BindingSweep(stage.services)
             assert await sweep.sweep() == 0
@@ -307,7 +310,9 @@ class TestWhatIsHeld:
         assert not [line for line in before if "Which one?" in line]
         assert len([line for line in ours(stage, "8001") if "Which one?" in line]) == 1
         told = ours(stage, message.message_id)
-        assert [line for line in told if "no-requester-match" in line]
+        assert [line for line in told if "no-requester-match" in line and "several" in line]
+        # The parent has the answer, and is not told that people had read it.
+        assert "which people have not been shown" in informing.batch[0].text
         assert not [line for line in told + ours(stage, HOME) if line.endswith("Which one?")]
 
 

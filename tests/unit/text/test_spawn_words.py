@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openab.domain.destination import Fallback, Reason
+from openab.domain.ids import PlatformId
 from openab.domain.spawn import SpawnRefusal
 from openab.domain.turn import Outcome
 from openab.text import spawn_words
@@ -38,3 +39,12 @@ def test_each_refusal_names_its_word_and_a_remedy(refusal: SpawnRefusal) -> None
     assert f"`{refusal.value}`" in told
     assert told.endswith(".")
     assert told.count(". ") >= 1
+
+
+def test_a_parent_is_told_where_people_read_the_answer() -> None:
+    shown = spawn_words.finished("luna", Outcome.COMPLETED, PlatformId("7"), " Done. ")
+    kept = spawn_words.finished("luna", Outcome.COMPLETED, None, "Done.")
+
+    assert "which people read in <#7>, follows:\n\nDone." in shown
+    assert "which people have not been shown, follows:\n\nDone." in kept
+    assert "It said nothing." in spawn_words.finished("luna", Outcome.FAILED, None, " \n")
