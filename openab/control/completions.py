@@ -50,6 +50,17 @@ class Completion:
     shown_in: ConversationId | None
 
 
+async def hold_places(tx: Transaction, turn: Turn) -> None:
+    """Lock what the end of a sub-agent's task writes to, before anything else is locked.
+
+    Whoever commits several turns' streams locks the same two, in this order.
+    """
+    spawn = await spawns.of_turn(tx, turn.id) if turn.source is TurnSource.SPAWN else None
+    if spawn is not None:
+        for place in sorted({turn.conversation, spawn.requester_conversation}):
+            await conversations.hold(tx, place)
+
+
 async def completion_of(tx: Transaction, settings: Settings, turn: Turn) -> Completion | None:
     """Decide where the answer of a sub-agent's task goes; None for every other turn, which stays here."""
     if turn.source is not TurnSource.SPAWN:

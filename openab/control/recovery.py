@@ -6,6 +6,7 @@ from datetime import datetime
 import structlog
 
 from openab.control.answers import with_tables
+from openab.control.completions import hold_places
 from openab.control.cuts import Cut
 from openab.control.left_behind import LeftBehind, left_behind, written_calls
 from openab.control.outcome import Run, finish, prepared
@@ -143,6 +144,9 @@ class Recovery:
         again: TurnId | None = None
         decided: list[tuple[Turn, Decision]] = []
         async with self._services.database.transaction() as tx:
+            # A conversation runs one turn at a time, so there is one pair to lock at the most.
+            for one in lost:
+                await hold_places(tx, one.turn)
             where = await conversations.lock(tx, self._ownership)
             for one in lost:
                 turn = await turns.locked(tx, one.turn.id)

@@ -8,6 +8,7 @@ import structlog
 
 from openab.control.agent_run import AgentRun
 from openab.control.answers import delivered_answer, with_tables
+from openab.control.completions import hold_places
 from openab.control.left_behind import LeftBehind, left_behind
 from openab.control.outcome import Run, finish, prepared, redacted, trouble
 from openab.control.persist import persist
@@ -309,6 +310,7 @@ class TurnRunner:
     ) -> None:
         """Store it, unless it is stored already."""
         async with self._services.database.transaction() as tx:
+            await hold_places(tx, self._turn)
             where = await conversations.lock(tx, self._ownership)
             turn = await _reread(tx, self._turn)
             if turn.state is not TurnState.RUNNING:

@@ -3,20 +3,22 @@
 import json
 from dataclasses import replace
 
+import pytest
+
 from openab.channels.discord.bindings import DiscordBindings
 from openab.control.binding_sweep import BindingSweep
 from openab.control.settings import BindingSettings, Settings
 from openab.control.spawning import Asked
 from openab.control.spawning import spawn as give
 from openab.domain.binding import BindingStatus, EndReason, SessionBinding, TargetKind
-from openab.domain.ids import SessionKey
+from openab.domain.ids import ConversationId, SessionKey
 from openab.domain.spawn import SpawnLimits, SpawnRefusal, SpawnState
 from openab.domain.turn import TurnSource, TurnState
 from openab.ports.agent import Prompt
 from openab.ports.channel import ChannelRejected, DeliveryUnknown, Refusal
 from openab.routing.bindings import Bindings
 from openab.storage import bindings, conversations, spawns, turns
-from openab.storage.engine import Database
+from openab.storage.engine import Database, Transaction
 from openab.storage.schema import spawns as spawn_table
 from openab.storage.spawns import Spawn
 from openab.storage.turns import Turn
@@ -267,6 +269,28 @@ class TestACompletion:
 
 async def _is_held(agents: Family) -> bool:
     return not agents.may_end.is_set()
+
+
+class TestTheEndOfATask:
+    async def test_locks_both_conversations_in_the_order_of_whoever_commits_streams(
+        self, database: Database, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        held: dict[Transaction, list[ConversationId]] = {}
+        hold = conversations.hold
+
+        async def seen(tx: Transaction, conversation: ConversationId) -> None:
+            held.setdefault(tx, []).append(conversation)
+            await hold(tx, conversation)
+
+        monkeypatch.setattr(conversations, "hold", seen)
+        async with on_stage(database, spawning(), agents=Family()) as stage:
+            stage.say(giving("Look."))
+            await over(stage, 3)
+            (spawn,) = await spawned(database)
+            (task,) = [
+                turn for turn in await all_turns(database) if turn.source is TurnSource.SPAWN
+            ]
+        assert sorted({task.conversation, spawn.requester_conversation}) in held.values()
 
 
 class TestWhatIsHeld:
