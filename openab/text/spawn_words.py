@@ -94,7 +94,7 @@ def kept_back(agent: str, outcome: Outcome, reason: Reason, fallback: Fallback) 
     fate = (
         "Its answer is kept and shown once exactly one is (`/unfocus` in the others, or `/focus` here)."
         if fallback is Fallback.HOLD
-        else "Its answer is shown nowhere; `openab turns` has it."
+        else "Its answer is shown nowhere; `turns.raw` in the database has it."
     )
     return f"⚠️ {_name(agent)} {_ENDS[outcome]}, but {why} (`{reason.value}`). {fate}"
 
