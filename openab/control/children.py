@@ -36,6 +36,9 @@ async def starter_settled(
     spec = settings.named_agents().get(spawn.agent)
     if starter.platform_id is None or starter.is_gone:
         await refuse(tx, settings, spawn, SpawnRefusal.NO_STARTER)
+    elif not settings.binding.spawns.is_on:
+        # Whoever switches it off wants no more of them, also those that were asked for before.
+        await refuse(tx, settings, spawn, SpawnRefusal.SWITCHED_OFF)
     elif spec is None:
         await refuse(tx, settings, spawn, SpawnRefusal.UNKNOWN_AGENT)
     else:

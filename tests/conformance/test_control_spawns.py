@@ -12,6 +12,7 @@ from openab.control.spawning import Asked
 from openab.control.spawning import spawn as give
 from openab.domain.binding import BindingStatus, EndReason, SessionBinding, TargetKind
 from openab.domain.ids import ConversationId, SessionKey
+from openab.domain.message import Place
 from openab.domain.spawn import SpawnLimits, SpawnRefusal, SpawnState
 from openab.domain.turn import TurnSource, TurnState
 from openab.ports.agent import Prompt
@@ -377,6 +378,22 @@ class TestAStarter:
             (spawn,) = await spawned(database)
         assert (spawn.state, spawn.reason) == (SpawnState.REFUSED, SpawnRefusal.NO_STARTER)
         assert not ours(stage, HOME)
+
+    async def test_that_was_owed_before_the_switch_was_off_starts_nothing(
+        self, database: Database
+    ) -> None:
+        async with database.transaction() as tx:
+            here = await conversations.ensure(tx, a_ref("8000", HOME), Place.THREAD)
+            asked = Asked(HELPER, "Do it.", ASKER, "Ann", requester_is_bot=False, at=here,
+                          parent_session=None)  # fmt: skip
+            await give(tx, spawning(), asked)
+        off = spawning(SpawnLimits(is_on=False))
+        async with on_stage(database, off) as stage:
+            await stage.until(lambda: _shows(stage, "8000", "switched_off"))
+            await stage.quiet()
+            (spawn,) = await spawned(database)
+        assert (spawn.state, spawn.reason) == (SpawnState.REFUSED, SpawnRefusal.SWITCHED_OFF)
+        assert not await all_turns(database)
 
     async def test_whose_thread_is_refused_ends_the_task_and_its_binding(
         self, database: Database
