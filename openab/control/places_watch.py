@@ -92,6 +92,8 @@ class PlacesWatch:
             self.changed(PlaceChanged(place, state))
 
     async def _act(self, change: PlaceChanged, tx: Transaction) -> None:
+        if change.state is PlaceState.GONE:
+            await self._end_below(tx, change.conversation.conversation_id)
         where = await conversations.find(tx, change.conversation)
         if where is None:
             return
@@ -102,7 +104,6 @@ class PlacesWatch:
         await self._end(tx, where, _REASONS[change.state])
         if change.state is PlaceState.GONE:
             await conversations.close(tx, where.id)
-            await self._end_below(tx, where.ref.conversation_id)
 
     async def _end(self, tx: Transaction, where: Conversation, reason: EndReason) -> None:
         found = await bindings.active_in(tx, where.id)
@@ -110,7 +111,10 @@ class PlacesWatch:
             await self._settings.bindings.unbind(tx, found.binding.binding_id, reason)
 
     async def _end_below(self, tx: Transaction, channel: PlatformId) -> None:
-        """A channel takes its threads along, and the network tells of none of them."""
+        """A channel takes its threads along, and the network tells of none of them.
+
+        Nobody need ever have spoken in the channel itself.
+        """
         for found in await bindings.open_of(tx, self._settings.account):
             place = found.binding.conversation
             if place.parent_conversation_id == channel:

@@ -184,6 +184,15 @@ class TestAnEvent:
         assert [await scene.status(one) for one in (first, second, other)] == [GONE, GONE, ACTIVE]
         assert [await scene.is_closed(one) for one in ("500", "501", "600")] == [True, True, False]
 
+    async def test_of_a_channel_that_nobody_spoke_in_takes_them_along_too(
+        self, scene: Scene
+    ) -> None:
+        binding = await scene.bind("500")
+        await scene.told((PlaceState.GONE, a_ref()))
+        assert await scene.status(binding) == GONE
+        async with scene.database.read() as tx:
+            assert await conversations.find(tx, a_ref()) is None
+
     async def test_of_a_place_that_nobody_knows_makes_no_row(self, scene: Scene) -> None:
         await scene.told((PlaceState.GONE, a_ref("800", HOME)), (PlaceState.OPEN, a_ref("801")))
         async with scene.database.read() as tx:
