@@ -49,6 +49,8 @@ class ConversationTurns:
         self._on_lost = on_lost
         self._wake = wake
         self._draining = False
+        #: The next turn's session works in another conversation that is bound to it.
+        self.waits_for_session = False
         self._runner: TurnRunner | None = None
         self._run: Task[None] | None = None
         #: The lost turn whose verdict was that it is run again, until it is.
@@ -99,13 +101,13 @@ class ConversationTurns:
             now = await tx.now()
             first = waiting[0] if waiting else None
             # A session that is bound to two conversations works in one of them at a time.
-            is_free = (
-                first is None
-                or first.state is not TurnState.QUEUED
-                or not await turns.is_running_elsewhere(tx, first)
+            self.waits_for_session = (
+                first is not None
+                and first.state is TurnState.QUEUED
+                and await turns.is_running_elsewhere(tx, first)
             )
             await self._show_sub_agents(tx, first)
-        await self._advance(waiting, now, is_free=is_free)
+        await self._advance(waiting, now)
 
     async def _show_sub_agents(self, tx: Transaction, first: Turn | None) -> None:
         """Whoever watches a turn sees which sub-agents work for its session."""
@@ -168,9 +170,10 @@ class ConversationTurns:
                 self._refused = runner.turn_id if runner else None
                 raise
 
-    async def _advance(self, waiting: Sequence[Turn], now: datetime, *, is_free: bool) -> None:
+    async def _advance(self, waiting: Sequence[Turn], now: datetime) -> None:
         first = waiting[0] if waiting else None
-        wanted = None if self._draining or not is_free else self._wanted(waiting, now)
+        may_want = not (self._draining or self.waits_for_session)
+        wanted = self._wanted(waiting, now) if may_want else None
         has_place = self._line.want(wanted)
         if first is None:
             self._signs.see(waiting)

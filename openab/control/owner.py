@@ -26,6 +26,8 @@ log = structlog.get_logger()
 _LINGER = timedelta(seconds=3)
 #: While it owns, hints wake it; this only bounds how long a lost hint is missed.
 _LONGEST_WAIT = 5.0
+#: While the session of the next turn works in another conversation, whose end is no hint here.
+_SESSION_WAIT = 0.5
 #: A conversation whose rows are refused again and again is looked at no more often than this.
 _LONGEST_REST = 30.0
 
@@ -215,7 +217,7 @@ class ConversationOwner:
             return due - await tx.now() <= _LINGER
 
     async def _wait(self, due: datetime | None) -> None:
-        seconds = _LONGEST_WAIT
+        seconds = _SESSION_WAIT if self._turns.waits_for_session else _LONGEST_WAIT
         if due:
             async with self._services.database.read() as tx:
                 seconds = min(seconds, max(0.01, (due - await tx.now()).total_seconds()))
