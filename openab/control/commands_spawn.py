@@ -38,7 +38,7 @@ async def spawn_for_person(
     )
     outcome = await spawn(tx, settings, asked)
     if isinstance(outcome, SpawnRefusal):
-        return spawn_words.refused(asked.agent, outcome)
+        return spawn_words.refused(asked.agent, outcome, by_command=True)
     ref = here.ref
     above = ref.parent_conversation_id if here.place is Place.THREAD else None
     home = above or ref.conversation_id

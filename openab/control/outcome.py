@@ -13,6 +13,7 @@ from openab.control.handoff_owing import owe_intent
 from openab.control.retire import owe_delete, placeholders_of, questions_of
 from openab.control.settings import Settings
 from openab.control.settling import settle_turn
+from openab.control.spawning import without_task
 from openab.domain.agent_events import AgentFailure, EndKind, FailureKind, PromptEnded
 from openab.domain.delivery import DeliveryKind, DeliveryState, Purpose
 from openab.domain.ids import PlatformId, snowflake
@@ -270,8 +271,15 @@ def _told(turn: Turn, run: Run, settings: Settings) -> tuple[str, str]:
     elif outcome is Outcome.CANCELLED:
         after = notices.cancelled_by(turn.cancelled_by or "")
     elif is_blank(run.answer):
-        after = notices.empty_answer(run.end)
+        after = _nothing_said(run, settings)
     return "\n\n".join(text for text in (before, answer) if text), after
+
+
+def _nothing_said(run: Run, settings: Settings) -> str:
+    agent = run.intent.sub_agent
+    if agent and not run.intent.task.strip():
+        return spawn_words.refused(agent, without_task(settings, agent))
+    return notices.empty_answer(run.end)
 
 
 def _said(run: Run) -> str:

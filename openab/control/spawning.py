@@ -83,10 +83,21 @@ async def spawn(tx: Transaction, settings: Settings, asked: Asked) -> SpawnId | 
     return planned
 
 
+def without_task(settings: Settings, agent: str) -> SpawnRefusal:
+    """Why an output that asks for this sub-agent and says nothing else starts none."""
+    limits, is_known = settings.binding.spawns, agent in settings.named_agents()
+    nobody = Standing(depth=0, at_work=0, in_a_row=0)
+    found = refusal(limits, nobody, is_known=is_known, has_task=False, has_threads=True)
+    return found or SpawnRefusal.NO_TASK
+
+
 async def spawn_from(
     tx: Transaction, settings: Settings, where: Conversation, turn: Turn, agent: str, task: str
 ) -> None:
-    """What a complete output asks for, in the transaction that ends its turn; a refusal is told here."""
+    """What a complete output asks for, in the transaction that ends its turn; a refusal is told here.
+
+    But for one without a task: that is told by the turn's final, which has nothing else to say.
+    """
     asked = Asked(
         agent=agent,
         task=task,
@@ -100,8 +111,9 @@ async def spawn_from(
     made = await spawn(tx, settings, asked)
     if isinstance(made, SpawnRefusal):
         await turns.log(tx, turn.id, "spawn_refused", {"agent": agent, "reason": made.value})
-        text = spawn_words.refused(agent, made)
-        await owe_notice(tx, turn, f"turn:{turn.id}:spawn:v1", text)
+        if task.strip():
+            text = spawn_words.refused(agent, made)
+            await owe_notice(tx, turn, f"turn:{turn.id}:spawn:v1", text)
     else:
         await turns.log(tx, turn.id, "spawn_owed", {"agent": agent, "spawn": made})
 

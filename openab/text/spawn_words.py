@@ -50,9 +50,11 @@ def echoed_task(task: str) -> str:
     return shorten(neutralize(task), _LONGEST_TASK)
 
 
-def refused(agent: str, refusal: SpawnRefusal) -> str:
-    """Why no sub-agent was started, and what helps."""
+def refused(agent: str, refusal: SpawnRefusal, *, by_command: bool = False) -> str:
+    """Why no sub-agent was started, and what helps whoever asked: an agent, or a person by a command."""
     why, remedy = _WHY[refusal]
+    if by_command:
+        remedy = _TO_PEOPLE.get(refusal, remedy)
     return f"⚠️ No sub-agent {_name(agent)} was started (`{refusal.value}`): {why}. {remedy}"
 
 
@@ -135,4 +137,9 @@ _WHY = {
         "the message that its thread was to hang on could not be posted in the channel",
         "See whether the bot may write there, and ask again.",
     ),
+}
+#: What helps a person is not what helps an agent.
+_TO_PEOPLE = {
+    SpawnRefusal.NO_TASK: "Fill in the `task`.",
+    SpawnRefusal.TOO_DEEP: "Ask in the thread that started it, or raise `max_subagent_depth`.",
 }

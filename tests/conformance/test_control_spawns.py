@@ -1,7 +1,9 @@
 """A sub-agent's task: one thread, one run, one answer in it and nowhere else, and its parent is told once."""
 
+import asyncio
 import json
 from dataclasses import replace
+from datetime import datetime
 
 import pytest
 
@@ -171,6 +173,21 @@ class TestASubAgent:
             await stage.quiet()
         assert SpawnRefusal.TOO_MANY.value in "\n".join(stage.channel.shown(first.message_id))
         assert SpawnRefusal.UNKNOWN_AGENT.value in "\n".join(stage.channel.shown(second.message_id))
+
+    @pytest.mark.parametrize(
+        ("agent", "word"),
+        [(HELPER, SpawnRefusal.NO_TASK), ("stranger", SpawnRefusal.UNKNOWN_AGENT)],
+    )
+    async def test_without_a_task_is_told_by_the_answer_alone(
+        self, database: Database, agent: str, word: SpawnRefusal
+    ) -> None:
+        async with on_stage(database, spawning()) as stage:
+            message = stage.say(giving("", agent))
+            await over(stage, 1)
+            await stage.quiet()
+        (told,) = [one for one in stage.channel.shown(message.message_id) if "⚠️" in one]
+        assert f"`{word.value}`" in told
+        assert "without any text" not in told
 
     async def test_may_not_go_deeper_than_is_allowed(self, database: Database) -> None:
         async with on_stage(database, spawning(), agents=Family()) as stage:
@@ -348,6 +365,14 @@ class TestASessionInTwoConversations:
     ) -> None:
         # Whoever waits for the session does not depend on the look that mends lost hints.
         monkeypatch.setattr(owner, "_LONGEST_WAIT", 600.0)
+        rests, rest = asyncio.Event(), owner.ConversationOwner._wait
+
+        async def seen(self: owner.ConversationOwner, due: datetime | None) -> None:
+            if self._turns.waits_for_session:
+                rests.set()
+            await rest(self, due)
+
+        monkeypatch.setattr(owner.ConversationOwner, "_wait", seen)
         agents = StageAgents()
         agents.may_end.clear()
         async with on_stage(database, spawning(), agents=agents) as stage:
@@ -362,6 +387,7 @@ class TestASessionInTwoConversations:
             assert waiting
             assert (waiting.state, waiting.session_key) == (TurnState.QUEUED, turn.session_key)
             assert len(agents.prompts) == 1
+            await rests.wait()
             agents.may_end.set()
             await stage.settled(first)
             done = await stage.settled(second)

@@ -41,6 +41,21 @@ def test_each_refusal_names_its_word_and_a_remedy(refusal: SpawnRefusal) -> None
     assert told.count(". ") >= 1
 
 
+def test_a_person_is_told_what_helps_a_person() -> None:
+    def told(refusal: SpawnRefusal) -> tuple[str, str]:
+        by_agent = spawn_words.refused("luna", refusal)
+        return by_agent, spawn_words.refused("luna", refusal, by_command=True)
+
+    by_agent, by_command = told(SpawnRefusal.NO_TASK)
+    assert "below the directive" in by_agent
+    assert "Fill in the `task`" in by_command
+    by_agent, by_command = told(SpawnRefusal.TOO_DEEP)
+    assert "Ask the main agent" in by_agent
+    assert "Ask in the thread that started it" in by_command
+    by_agent, by_command = told(SpawnRefusal.TOO_MANY)
+    assert by_agent == by_command
+
+
 def test_a_parent_is_told_where_people_read_the_answer() -> None:
     shown = spawn_words.finished("luna", Outcome.COMPLETED, PlatformId("7"), " Done. ")
     kept = spawn_words.finished("luna", Outcome.COMPLETED, None, "Done.")
