@@ -13,7 +13,7 @@ from openab.domain.errors import Transient, Unknown
 from openab.domain.ids import ConversationRef, PlatformId
 from openab.ports.places import PlaceChanged, Places, PlaceState
 from openab.ports.signals import Signals
-from openab.storage import bindings, conversations
+from openab.storage import bindings, conversations, deliveries
 from openab.storage.conversations import Conversation
 from openab.storage.engine import Database, Transaction
 
@@ -74,9 +74,10 @@ class PlacesWatch:
     async def _reconcile(self) -> None:
         async with self._database.read() as tx:
             found = await bindings.open_of(tx, self._settings.account)
-        bound = [
-            one.binding.conversation for one in found if one.binding.status is BindingStatus.ACTIVE
-        ]
+            active = [one for one in found if one.binding.status is BindingStatus.ACTIVE]
+            # Bound in the commit that owes it, a sub-agent's thread may not be there yet: that is not gone.
+            unopened = await deliveries.unopened(tx, [one.conversation for one in active])
+        bound = [one.binding.conversation for one in active if one.conversation not in unopened]
         room = asyncio.Semaphore(_AT_ONCE)
         async with asyncio.TaskGroup() as group:
             for place in bound:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -148,6 +149,17 @@ async def thread_of(tx: Transaction, conversation: ConversationId) -> DeliveryId
     )
     found = result.scalar_one_or_none()
     return DeliveryId(found) if found else None
+
+
+async def unopened(
+    tx: Transaction, threads: Collection[ConversationId]
+) -> frozenset[ConversationId]:
+    """Those whose thread is still owed, so that the network does not know it yet."""
+    row = deliveries.c
+    is_owed = (row.purpose == Purpose.THREAD.value, row.settled_at.is_(None))
+    query = sa.select(row.conversation).where(row.conversation.in_(list(threads)), *is_owed)
+    rows = await tx.execute(query)
+    return frozenset(ConversationId(one) for one in rows.scalars())
 
 
 async def head(tx: Transaction, conversation: ConversationId) -> Delivery | None:

@@ -11,7 +11,9 @@ from openab.channels.discord.bindings import DiscordBindings
 from openab.control.intake import Intake
 from openab.control.places_watch import PlacesWatch
 from openab.domain.binding import BindingStatus, EndReason, Limits, SessionBinding
-from openab.domain.ids import BindingId, ConversationRef
+from openab.domain.delivery import Begun, Confirmed
+from openab.domain.ids import BindingId, ConversationRef, PlatformId
+from openab.domain.message import Place
 from openab.ports.places import PlaceChanged, PlaceState
 from openab.ports.signals import Signals
 from openab.ports.tasks import end, spawn
@@ -239,6 +241,28 @@ class TestAfterAnAbsence:
         await scene.told(PlaceState.ARCHIVED)
         await scene.reconciled()
         assert scene.places.asked == ["501"]
+
+    async def test_a_thread_that_is_still_to_be_opened_is_not_gone(self, scene: Scene) -> None:
+        """The process died between the commit that binds a sub-agent's thread and the call that opens it."""
+        async with scene.database.transaction() as tx:
+            await a_conversation(tx, HOME)
+            child = await DiscordBindings().child_of(tx, a_ref(), "Look into it", THREAD)
+            where = await conversations.ensure(tx, child, Place.THREAD)
+            binding = await a_binding(tx, where, await a_session(tx, where, "fable"))
+            (opening,) = await deliveries.open_of(tx, where.id)
+        scene.places.states[THREAD] = PlaceState.GONE
+        await scene.reconciled()
+        assert await scene.status(binding) == ACTIVE
+        assert scene.places.asked == []
+
+        # Once it was there, its absence means what it says.
+        async with scene.database.transaction() as tx:
+            await deliveries.record(tx, opening, Begun())
+            begun = await deliveries.get(tx, opening.id)
+            assert begun
+            await deliveries.record(tx, begun, Confirmed(), platform_id=PlatformId(THREAD))
+        await scene.reconciled()
+        assert await scene.status(binding) == GONE
 
     async def test_few_are_asked_after_at_once(self, scene: Scene) -> None:
         for number in range(500, 512):
