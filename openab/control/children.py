@@ -4,13 +4,14 @@ from datetime import UTC, datetime
 
 import structlog
 
+from openab.control.elsewhere import owe_in
 from openab.control.settings import Settings
 from openab.control.spawning import refuse
 from openab.domain.binding import BindingRefused, TargetKind
 from openab.domain.delivery import DeliveryKind, Purpose
 from openab.domain.ids import ConversationRef, MessageRef, PlatformId, SessionKey, TurnId, snowflake
 from openab.domain.message import Author, AuthorKind, InboundMessage, Place, sender_record
-from openab.domain.outbound import persona_body
+from openab.domain.outbound import persona_body, presentation_body
 from openab.domain.spawn import Opened, SpawnRefusal, SpawnState
 from openab.domain.turn import TurnSource
 from openab.ports.agent import AgentSpec
@@ -68,6 +69,11 @@ async def _open(
         tx, settings, spawn, where, key, MessageRef(channel.ref.conversation_id, anchor)
     )
     await spawns.record(tx, spawn, Opened(), session_key=key, turn_id=turn)
+    if spawn.requester_conversation != channel.id:
+        # In the channel itself the starter says it.
+        asked_in = await conversations.get(tx, spawn.requester_conversation)
+        told = presentation_body(spawn_words.opened(spawn.agent, child.conversation_id))
+        await owe_in(tx, settings, asked_in, f"spawn:{spawn.id}:opened:v1", told)
     tx.after_commit(lambda: log.info("spawn_opened", spawn=spawn.id, turn_id=turn, session=key))
 
 

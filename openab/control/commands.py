@@ -12,6 +12,7 @@ from openab.control.commands_continue import go_on
 from openab.control.commands_options import WANTED, SessionChoices
 from openab.control.commands_reports import SESSIONS, session_list, usage
 from openab.control.commands_spawn import spawn_for_person
+from openab.control.completions import release_held
 from openab.control.resend import Verdict, dead_rows, requested_by, resend
 from openab.control.settings import Settings
 from openab.domain.errors import Transient, Unknown
@@ -150,7 +151,10 @@ class Commands:
         if command.kind is CommandKind.SPAWN:
             return await spawn_for_person(tx, settings, here, author, command.options, self._wake)
         if command.kind in ABOUT_BINDINGS:
-            return await about_binding(tx, settings, here, author, command.kind, command.options)
+            text = await about_binding(tx, settings, here, author, command.kind, command.options)
+            # What waited for exactly one place may have it now.
+            await release_held(tx, settings)
+            return text
         return await cancel(tx, settings, here, author, command.argument or None)
 
     async def _look(self, command: InboundCommand) -> CommandAnswer:

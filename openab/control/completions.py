@@ -99,8 +99,12 @@ async def conclude(
     completion: Completion | None,
     outcome: Outcome,
     answer: str,
+    trouble: str = "",
 ) -> None:
-    """Settle the spawn and tell the parent, in the transaction that ends the turn; once for each turn."""
+    """Settle the spawn and tell the parent, in the transaction that ends the turn; once for each turn.
+
+    `trouble`: what people are told of why it failed.
+    """
     if completion is None:
         return
     spawn, fallback = completion.spawn, completion.fallback
@@ -116,7 +120,7 @@ async def conclude(
         )
     shown_in = await conversations.get(tx, completion.shown_in) if completion.shown_in else None
     seen = shown_in.ref.conversation_id if shown_in else None
-    text = spawn_words.finished(spawn.agent, outcome, seen, answer)
+    text = spawn_words.finished(spawn.agent, outcome, seen, answer, trouble)
     await _inform_parent(tx, settings, spawn, turn, requester, text)
 
 
@@ -159,11 +163,11 @@ async def _show(tx: Transaction, settings: Settings, spawn: Spawn, where: Conver
 
 
 async def ended_otherwise(
-    tx: Transaction, settings: Settings, turn: Turn, outcome: Outcome
+    tx: Transaction, settings: Settings, turn: Turn, outcome: Outcome, trouble: str = ""
 ) -> None:
     """The same for a task that ended without an answer of its own: it never ran, or could not be stored."""
     completion = await completion_of(tx, settings, turn)
-    await conclude(tx, settings, turn, completion, outcome, "")
+    await conclude(tx, settings, turn, completion, outcome, "", trouble)
 
 
 async def _inform_parent(

@@ -128,7 +128,8 @@ async def finish(
         answered_at=now,
     )
     await turns.log(tx, turn.id, "answer_owed", {"parts": parts})
-    await conclude(tx, settings, turn, completion, outcome, _said(run))
+    trouble_told = _failure_notice(run.end) if outcome is Outcome.FAILED else ""
+    await conclude(tx, settings, turn, completion, outcome, _said(run), trouble_told)
     if outcome is Outcome.COMPLETED:
         # Behind the answer's own messages.
         await owe_intent(tx, settings, where, turn, run.intent)
@@ -340,4 +341,4 @@ async def end_unprompted(
     await turns.record(
         tx, turn, Ended(Outcome.FAILED), outcome=Outcome.FAILED.value, raw="", answered_at=now
     )
-    await ended_otherwise(tx, settings, turn, Outcome.FAILED)
+    await ended_otherwise(tx, settings, turn, Outcome.FAILED, text)

@@ -7,9 +7,10 @@ from openab.control.elsewhere import owe_in, parent_of, told_about
 from openab.control.outcome import end_unprompted
 from openab.control.settings import Settings
 from openab.domain.binding import EndReason
+from openab.domain.delivery import DeadReason, DeliveryState, GivenUp
 from openab.domain.outbound import presentation_body
 from openab.domain.turn import Claimed, TurnState
-from openab.storage import turns
+from openab.storage import deliveries, turns
 from openab.storage.conversations import Conversation
 from openab.storage.deliveries import Delivery
 from openab.storage.engine import Transaction
@@ -44,6 +45,10 @@ async def thread_refused(
         return
     # Before its turns end: nobody is to be told where nothing can be told.
     await unbind_here(tx, settings, where, EndReason.CONVERSATION_GONE)
+    for row in await deliveries.open_of(tx, where.id):
+        # What no turn says would only be refused, too.
+        if row.state is DeliveryState.PENDING and row.turn is None:
+            await deliveries.record(tx, row, GivenUp(DeadReason.SUPERSEDED))
     for turn in await turns.open_of(tx, where.id):
         if turn.state is TurnState.QUEUED:
             await turns.record(tx, turn, Claimed(), started_at=await tx.now())

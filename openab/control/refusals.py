@@ -25,11 +25,11 @@ from openab.domain.delivery import (
 )
 from openab.domain.outbound import presentation_body
 from openab.ports.channel import Refusal
-from openab.storage import conversations, deliveries, turns
+from openab.storage import conversations, deliveries, spawns, turns
 from openab.storage.conversations import Conversation
 from openab.storage.deliveries import Delivery, Owed, superseding
 from openab.storage.engine import Transaction
-from openab.text import notices
+from openab.text import notices, spawn_words
 from openab.text.buttons import resend_button
 
 log = structlog.get_logger()
@@ -179,7 +179,10 @@ async def tell_loss(
     if parent is not None and dead.turn:
         # Every part fails like this one: it is told once, and the button is for all of them.
         buttons = (resend_button(dead.turn),)
-        told = presentation_body(notices.answer_undelivered(reason), buttons)
+        text = notices.answer_undelivered(reason)
+        if spawn := await spawns.of_turn(tx, dead.turn):
+            text = spawn_words.undelivered(spawn.agent, where.ref.conversation_id, text)
+        told = presentation_body(text, buttons)
         await owe_in(tx, settings, parent, f"turn:{dead.turn}:unwritable:v1", told)
 
 

@@ -40,9 +40,20 @@ def announcement(names: Sequence[str]) -> str:
         "do so, make the line\n[[spawn:NAME]]\nthe very first line of your whole answer, before "
         "anything else you say, also before your first tool call. Everything you say below it is the "
         "task: the sub-agent gets exactly that text and knows nothing of this conversation, so it must "
-        "be complete in itself. People read it too. You are told when it has finished. Sub-agents:\n"
+        "be complete in itself. People read it too. You are told when it has finished; if it cannot be "
+        "started, the people here are told why. Sub-agents:\n"
         f"{listed}"
     )
+
+
+def opened(agent: str, thread: PlatformId) -> str:
+    """Where a task went, said where it was asked for."""
+    return f"🧵 {_name(agent)} works on it in <#{thread}>."
+
+
+def undelivered(agent: str, thread: PlatformId, trouble: str) -> str:
+    """What cannot be said in a sub-agent's thread; `trouble` tells what and why."""
+    return f"🧵 {_name(agent)} in <#{thread}>: {trouble}"
 
 
 def echoed_task(task: str) -> str:
@@ -58,15 +69,18 @@ def refused(agent: str, refusal: SpawnRefusal, *, by_command: bool = False) -> s
     return f"⚠️ No sub-agent {_name(agent)} was started (`{refusal.value}`): {why}. {remedy}"
 
 
-def finished(agent: str, outcome: Outcome, shown_in: PlatformId | None, answer: str) -> str:
+def finished(
+    agent: str, outcome: Outcome, shown_in: PlatformId | None, answer: str, trouble: str = ""
+) -> str:
     """What the session that gave the task is told, marked as no person's word.
 
-    `shown_in`: where people read the answer; None: they have not been shown it.
+    `shown_in`: where people read the answer; None: they have not been shown it. `trouble`: what
+    people were told of why it failed.
     """
     seen = (
         f"which people read in <#{shown_in}>," if shown_in else "which people have not been shown,"
     )
-    said = answer.strip()
+    said = "\n\n".join(text for text in (trouble, answer.strip()) if text)
     told = (
         f"Its answer, {seen} follows:\n\n{defuse(shorten(said, _LONGEST_ANSWER))}"
         if said
