@@ -11,7 +11,7 @@ from openab.control.commands_focus import focus
 from openab.control.settings import Settings
 from openab.domain.binding import EndReason, SessionBinding
 from openab.domain.durations import LONGEST, SHORTEST, duration
-from openab.domain.message import Author, CommandKind
+from openab.domain.message import Author, CommandKind, Place
 from openab.storage import bindings, conversations
 from openab.storage.conversations import Conversation
 from openab.storage.engine import Transaction
@@ -41,6 +41,8 @@ async def about_binding(
         return replies.switched_off()
     if author.is_other_bot:
         return replies.for_people()
+    if here.place is Place.CHANNEL:
+        return replies.not_in_a_channel()
     if kind is CommandKind.FOCUS:
         return await focus(tx, settings, here, author, asked.get(SESSION, ""))
     await conversations.hold(tx, here.id)

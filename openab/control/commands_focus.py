@@ -6,7 +6,7 @@ from openab.control.commands_resume import RESUMED, resume
 from openab.control.settings import Settings
 from openab.domain.binding import BindingRefused, SessionBinding, TargetKind
 from openab.domain.ids import AcpSessionId, SessionKey, named_agent
-from openab.domain.message import Author, Place
+from openab.domain.message import Author
 from openab.storage import conversations, meant_sessions, sessions, spawns
 from openab.storage.conversations import Conversation
 from openab.storage.engine import Transaction
@@ -19,8 +19,6 @@ async def focus(
     tx: Transaction, settings: Settings, here: Conversation, author: Author, wanted: str
 ) -> str:
     """Bind the conversation to the session that is meant, in place of what is bound. Returns the answer."""
-    if here.place is Place.CHANNEL:
-        return replies.not_in_a_channel()
     typed = wanted.strip().strip("`").strip()
     if not typed:
         return replies.no_session_named()

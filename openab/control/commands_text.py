@@ -16,6 +16,7 @@ from openab.storage.conversations import Conversation
 from openab.storage.deliveries import Owed
 from openab.storage.engine import Transaction
 from openab.text import notices
+from openab.text.binding_replies import is_told_by_notice
 
 
 async def answer_by_text(
@@ -26,11 +27,11 @@ async def answer_by_text(
     message: PlatformId,
     verdict: Verdict,
 ) -> None:
-    """Do the command that a message is, and owe its answer (a turn that it moves tells it itself)."""
+    """Do the command that a message is, and owe its answer, unless a turn or a binding tells it itself."""
     text = await _done(tx, settings, here, author, verdict)
     name = author.display_name
     told_by_turn = {notices.cancelling(name), notices.cancelled_before_start(name)}
-    if text in told_by_turn or text == notices.going_on():
+    if text in told_by_turn or text == notices.going_on() or is_told_by_notice(text):
         return
     await deliveries.owe(
         tx,

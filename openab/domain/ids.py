@@ -54,6 +54,12 @@ def named_agent(key: SessionKey) -> str | None:
     return parts[3] if len(parts) > 3 else None
 
 
+def home_of(key: SessionKey) -> PlatformId | None:
+    """The conversation that a session began in, as its key names it; None: it names none."""
+    parts = key.split(":", 3)
+    return PlatformId(parts[2]) if len(parts) > 2 and parts[2].isdecimal() else None
+
+
 @dataclass(frozen=True, slots=True)
 class MessageRef:
     """One message on the chat network: the channel or thread it stands in, and its id there."""

@@ -8,12 +8,13 @@ from datetime import datetime, timedelta
 
 from openab.domain.binding import BindingCode, EndReason, SessionBinding
 from openab.domain.durations import LONGEST, SHORTEST, spelled
-from openab.domain.ids import PlatformId, SessionKey, named_agent
+from openab.domain.ids import PlatformId, SessionKey, home_of, named_agent
 from openab.text.measure import shorten
 from openab.text.menus import inert_line
 from openab.text.neutralize import neutralize
 
 _ROOM = 1900
+_FOCUSED = "✅ What is said here goes to"
 _LONGEST_NAME = 120
 _MOST_LISTED = 10
 _ENDS = {
@@ -84,7 +85,7 @@ def several_sessions(typed: str, keys: Sequence[SessionKey]) -> str:
     """More than one is called so: each is listed with its place and its key."""
     lines = [
         f"❌ {_code(typed)} is {len(keys)} sessions. Use the key of one of them:",
-        *(f"• <#{_place_of(key)}> · {_code(key)}" for key in keys[:_MOST_LISTED]),
+        *(f"• {_place_of(key)} · {_code(key)}" for key in keys[:_MOST_LISTED]),
         *([f"… and {len(keys) - _MOST_LISTED} more"] if len(keys) > _MOST_LISTED else []),
     ]
     return shorten("\n".join(lines), _ROOM)
@@ -123,7 +124,7 @@ def own_session_instead() -> str:
 
 def focused(binding: SessionBinding) -> str:
     """From now on the conversation talks to it."""
-    return f"✅ What is said here goes to {_target(binding)} from now on. {_end(binding)}"
+    return f"{_FOCUSED} {_target(binding)} from now on. {_end(binding)}"
 
 
 def focused_before(binding: SessionBinding) -> str:
@@ -140,6 +141,11 @@ def focus_refused(code: BindingCode, why: str) -> str:
 def unfocused() -> str:
     """It is over."""
     return "✅ This conversation talks to its own session again."
+
+
+def is_told_by_notice(answer: str) -> bool:
+    """Whether people there read the same in the notice that a binding begins or ends with."""
+    return answer == unfocused() or answer.startswith(_FOCUSED)
 
 
 def nothing_bound() -> str:
@@ -187,20 +193,24 @@ def _target(binding: SessionBinding) -> str:
     key = binding.target_session_key
     agent = named_agent(key)
     who = f"the sub-agent {_code(agent)}" if agent else "the session"
-    return f"{who} of <#{_place_of(key)}>"
+    return f"{who} of {_place_of(key)}"
 
 
 def _place_of(key: SessionKey) -> str:
-    """The conversation that a session began in, as its key names it."""
-    return key.split(":", 3)[2]
+    home = home_of(key)
+    return f"<#{home}>" if home else _code(key)
 
 
 def _end(binding: SessionBinding) -> str:
-    end = binding.ends_at()
-    if end is None:
-        return "It does not end by itself; `/unfocus` ends it."
-    at, reason = end
-    return f"It ends {_moment(at)} {_ENDS.get(reason, '')}; `/unfocus` ends it now."
+    end, idle = binding.ends_at(), binding.limits.idle
+    silence = f"after `{spelled(idle)}` of silence" if binding.is_busy and idle else ""
+    if end is not None:
+        at, reason = end
+        sooner = f", or before that {silence}, but not while it works" if silence else ""
+        return f"It ends {_moment(at)} {_ENDS.get(reason, '')}{sooner}; `/unfocus` ends it now."
+    if silence:
+        return f"It does not end while it works, then {silence}; `/unfocus` ends it now."
+    return "It does not end by itself; `/unfocus` ends it."
 
 
 def _limit(limit: timedelta | None) -> str:

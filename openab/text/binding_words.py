@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from openab.domain.binding import EndReason, Limits, SessionBinding, TargetKind
 from openab.domain.durations import spelled
-from openab.domain.ids import named_agent
+from openab.domain.ids import home_of, named_agent
 from openab.text.menus import inert_line
 from openab.text.neutralize import neutralize
 
@@ -27,16 +27,33 @@ def begun(binding: SessionBinding) -> str:
 
 
 def ended(binding: SessionBinding) -> str:
-    """The last word: why it is over, and where what is said here goes from now on."""
+    """The last word: why it is over, where what is said here goes from now on, and the way back."""
     why = _WHY.get(binding.end_reason or EndReason.UNFOCUSED, _unfocused)(binding)
-    return f"👋 {why} {_next(binding)}"
+    at_work = "It is still at work: what it finds is shown where it was asked for."
+    told = (why, _next(binding), at_work if binding.is_busy else "", _way_back(binding))
+    return f"👋 {' '.join(filter(None, told))}"
 
 
 def _target(binding: SessionBinding) -> str:
     agent = named_agent(binding.target_session_key)
     if binding.target_kind is TargetKind.SUBAGENT and agent:
         return f"the sub-agent **{_inert(agent)}**"
-    return f"the session `{_inert(binding.target_session_key, 120)}`"
+    home = home_of(binding.target_session_key)
+    return (
+        f"the session of <#{home}>"
+        if home
+        else f"the session `{_inert(binding.target_session_key, 120)}`"
+    )
+
+
+def _way_back(binding: SessionBinding) -> str:
+    if binding.end_reason is EndReason.REPLACED:
+        return ""
+    agent, home = named_agent(binding.target_session_key), home_of(binding.target_session_key)
+    is_at_home = home == binding.conversation.conversation_id
+    if binding.target_kind is TargetKind.SUBAGENT and agent and is_at_home:
+        return f"`/focus session:{_inert(agent)}` brings it back."
+    return f"`/focus session:{home or _inert(binding.target_session_key, 120)}` brings it back."
 
 
 def _lasts(binding: SessionBinding) -> str:

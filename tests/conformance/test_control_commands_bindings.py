@@ -9,6 +9,7 @@ from itertools import count
 
 import pytest
 
+from openab.channels.discord.bindings import DiscordBindings
 from openab.control.bound_sessions import session_key_here
 from openab.control.settings import BindingSettings, Settings
 from openab.domain.binding import EndReason, Limits, SessionBinding, TargetKind
@@ -500,6 +501,15 @@ class TestUnfocus:
         async with bench(database) as at:
             assert await at.used("200", UNFOCUS) == binding_replies.nothing_bound()
 
+    @pytest.mark.parametrize("kind", [FOCUS, UNFOCUS, SESSION])
+    async def test_in_a_text_channel_a_thread_is_advised(
+        self, database: Database, kind: CommandKind
+    ) -> None:
+        async with bench(database) as at:
+            command = at.command(HOME, kind, place=Place.CHANNEL)
+            told = (await at.stage.commands.answer(command)).text
+        assert told == binding_replies.not_in_a_channel()
+
     async def test_an_operator_may(self, database: Database) -> None:
         async with bench(database) as at:
             await at.session("100")
@@ -703,20 +713,22 @@ class TestTextTwins:
             assert here is not None
             rows = await deliveries.listed(tx)
         mine = [row for row in rows if row["conversation"] == here.id]
-        bodies = [row["body"] for row in mine if row["key"].startswith("command:")]
+        bodies = [row["body"] for row in mine if row["key"].startswith(("command:", "binding:"))]
         return [json.loads(body)["content"] for body in bodies]
 
     async def test_focus_session_and_unfocus_are_typed(self, database: Database) -> None:
-        async with bench(database) as at:
+        as_in_discord = settings(bindings=Bindings({CHANNEL: DiscordBindings()}))
+        async with bench(database, as_in_discord) as at:
             await at.session("100")
             asked = at.stage.say("[[say=a]]")
             await at.stage.settled(asked)
             thread = asked.message_id
             for number, (typed, said) in enumerate(
                 [
-                    ("!focus <#100>", "✅ What is said here goes to the session of <#100>"),
+                    ("!focus <#100>", "🔗 What is said here goes to the session of <#100>"),
                     ("!session", "🔗 This conversation talks to the session of <#100>"),
-                    ("!unfocus", "✅ This conversation talks to its own session again."),
+                    ("!unfocus", "👋 This conversation does not talk to the session of <#100>"),
+                    ("!unfocus", "nothing is bound here"),
                 ],
                 start=1,
             ):
@@ -725,8 +737,9 @@ class TestTextTwins:
                 async def is_told(number: int = number) -> bool:
                     return len(await self.notices(at, asked)) == number
 
+                # One line each, whether it answers the command or tells of the binding.
                 await at.stage.until(is_told)
-                assert any(said in each for each in await self.notices(at, asked))
+                assert sum(said in each for each in await self.notices(at, asked)) == 1
             assert await at.bound(thread) is None
 
 

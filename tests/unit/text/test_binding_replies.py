@@ -1,5 +1,6 @@
 """Answers about bindings: short, inert, and true to what is bound."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from hypothesis import given
@@ -59,6 +60,17 @@ def test_what_never_ends_is_told_as_such() -> None:
     told = binding_replies.limits_changed(a_binding(Limits()))
 
     assert "Silence: off, age: off. It does not end by itself" in told
+
+
+def test_silence_does_not_count_while_the_session_works() -> None:
+    idle = Limits(timedelta(minutes=1))
+    busy = replace(a_binding(idle), is_busy=True)
+    told = binding_replies.limits_changed(busy)
+    assert "It does not end while it works, then after `1m` of silence" in told
+    aged = replace(busy, limits=replace(idle, max_age=timedelta(days=2)))
+    told = binding_replies.limits_changed(aged)
+    assert f"<t:{int((NOW + timedelta(days=2)).timestamp())}:R> because of its age, or" in told
+    assert "after `1m` of silence, but not while it works" in told
 
 
 def test_a_named_agents_session_is_told_with_its_name() -> None:

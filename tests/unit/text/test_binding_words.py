@@ -12,7 +12,14 @@ from openab.domain.binding import (
     SessionBinding,
     TargetKind,
 )
-from openab.domain.ids import AccountId, BindingId, ChannelName, ConversationRef, PlatformId
+from openab.domain.ids import (
+    AccountId,
+    BindingId,
+    ChannelName,
+    ConversationRef,
+    PlatformId,
+    SessionKey,
+)
 from openab.text import binding_words
 from openab.text.neutralize import live_mentions
 
@@ -39,11 +46,34 @@ def test_the_intro_names_the_agent_who_asked_how_long_and_how_it_ends() -> None:
     assert "/unfocus" in told
 
 
-def test_another_session_is_named_by_its_key() -> None:
-    told = binding_words.begun(replace(BOUND, target_kind=TargetKind.SESSION, metadata={}))
-    assert "the session `discord:900:500:fable`" in told
+def test_another_session_is_named_by_its_place_and_without_one_by_its_key() -> None:
+    other = replace(BOUND, target_kind=TargetKind.SESSION, metadata={})
+    told = binding_words.begun(other)
+    assert "the session of <#500>" in told
+    assert "discord:900" not in told
     assert "asked" not in told
     assert "until it is ended" in told
+    told = binding_words.begun(replace(other, target_session_key=SessionKey("matrix:900:!a")))
+    assert "the session `matrix:900:!a`" in told
+    assert "`/focus session:matrix:900:!a`" in binding_words.ended(
+        replace(other, target_session_key=SessionKey("matrix:900:!a"))
+    )
+
+
+def test_a_farewell_gives_the_way_back() -> None:
+    ended = replace(BOUND, end_reason=EndReason.UNFOCUSED)
+    assert "`/focus session:fable` brings it back." in binding_words.ended(ended)
+    elsewhere = replace(ended, conversation=replace(_REF, conversation_id=PlatformId("501")))
+    assert "`/focus session:500` brings it back." in binding_words.ended(elsewhere)
+    replaced = binding_words.ended(replace(ended, end_reason=EndReason.REPLACED))
+    assert "brings it back" not in replaced
+
+
+def test_a_farewell_tells_that_the_session_still_works() -> None:
+    ended = replace(BOUND, end_reason=EndReason.UNFOCUSED)
+    assert "at work" not in binding_words.ended(ended)
+    told = binding_words.ended(replace(ended, is_busy=True))
+    assert "It is still at work: what it finds is shown where it was asked for." in told
 
 
 def test_a_time_to_live_is_told() -> None:
