@@ -1,25 +1,41 @@
-"""Databases with something to tell: a turn that failed, one that waits, messages that were ignored."""
+"""Databases with something to tell: a turn that failed, one that waits, ignored messages, a sub-agent's task."""
 
+from dataclasses import replace
+
+from openab.control.spawning import completion_key
 from openab.domain.delivery import Begun, Confirmed, DeadReason, DeliveryKind, GivenUp, Purpose
 from openab.domain.gates import Disposition
 from openab.domain.ids import (
     AccountId,
     ChannelName,
     ConversationRef,
+    DeliveryId,
     MessageRef,
     PlatformId,
+    SpawnId,
     TurnId,
     WorkerId,
 )
 from openab.domain.message import Place
 from openab.domain.outbound import MessageBody
+from openab.domain.spawn import Finished, Opened, SpawnEvent
 from openab.domain.turn import Claimed, Ended, Outcome
-from openab.storage import conversations, deliveries, inbox, sessions, turns
+from openab.storage import conversations, deliveries, inbox, sessions, spawns, turns
 from openab.storage.conversations import Conversation
 from openab.storage.deliveries import Owed
 from openab.storage.engine import Database, Transaction
 from openab.storage.inbox import Entry
 from openab.storage.turns import Arrival, NewTurn
+from tests.builders import (
+    HOME,
+    a_binding,
+    a_conversation,
+    a_delivery,
+    a_new_turn,
+    a_session,
+    a_spawn,
+    a_turn,
+)
 
 ACCOUNT = AccountId("100000000000000001")
 THREAD = PlatformId("200000000000000002")
@@ -119,3 +135,50 @@ async def _owe(tx: Transaction, where: Conversation, turn: TurnId, part: int) ->
             part=part,
         ),
     )
+
+
+STARTER, INTRO, TASK, ANSWER, TOLD, GIVING, OTHER = (f"70000000000000000{n}" for n in range(7))
+SECRET_TASK = "what it is to do"
+
+
+async def give(database: Database) -> SpawnId:
+    """A turn's output gave a task to a sub-agent, which has answered; its parent has been told."""
+    async with database.transaction() as tx:
+        home = await a_conversation(tx)
+        thread = await a_conversation(tx, STARTER, HOME)
+        asking = await a_turn(tx, home, GIVING)
+        session = await a_session(tx, thread, "luna")
+        work = await turns.enqueue(
+            tx, replace(a_new_turn(thread, STARTER, "spawn"), session_key=session)
+        )
+        starter = await _sent(tx, home, STARTER, "starter", purpose=Purpose.STARTER)
+        made = await a_spawn(
+            tx, home, starter, task=SECRET_TASK, requester_name=NAME, parent_turn=asking
+        )
+        await _sent(tx, thread, TASK, f"spawn:{made}:task:v1")
+        binding = await a_binding(tx, thread, session)
+        await _sent(tx, thread, INTRO, f"binding:{binding}:intro")
+        await _sent(tx, thread, ANSWER, "answer", turn=work, purpose=Purpose.FINAL)
+        told = replace(a_new_turn(home, OTHER, "completion"), idempotency_key=completion_key(work))
+        informing = await turns.enqueue(tx, told)
+        await _sent(tx, home, TOLD, "told", turn=informing, purpose=Purpose.FINAL)
+        await _spawn_to(tx, made, Opened(), session_key=session, turn_id=work)
+        await _spawn_to(tx, made, Finished(), settled_at=await tx.now())
+    return made
+
+
+async def _spawn_to(tx: Transaction, made: SpawnId, event: SpawnEvent, **values: object) -> None:
+    found = await spawns.get(tx, made)
+    assert found is not None
+    await spawns.record(tx, found, event, **values)
+
+
+async def _sent(
+    tx: Transaction, where: Conversation, message: str, key: str, **changes: object
+) -> DeliveryId:
+    made = await a_delivery(tx, where, key, **changes)  # type: ignore[arg-type]
+    row = await deliveries.get(tx, made)
+    assert row is not None
+    begun = await deliveries.record(tx, row, Begun())
+    await deliveries.record(tx, begun, Confirmed(), platform_id=message)
+    return made

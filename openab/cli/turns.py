@@ -27,13 +27,24 @@ def turns(
 
     address = chosen_database(config)
     lines = run(list_turns(address.url, only_open=only_open, limit=limit))
-    headings = ("turn", "state", "outcome", "conversation", "asked by", "accepted", "took", "error")
+    headings = (
+        "turn",
+        "source",
+        "state",
+        "outcome",
+        "conversation",
+        "asked by",
+        "accepted",
+        "took",
+        "error",
+    )
     print_listing(lines, headings, _cells, json=json)
 
 
 def _cells(line: "TurnLine") -> tuple[str, ...]:
     return (
         line.id,
+        line.source,
         line.state,
         line.outcome or "",
         line.conversation_id,

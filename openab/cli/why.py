@@ -24,38 +24,50 @@ _UNKNOWN = (
 @app.command()
 def why(
     message: Annotated[
-        str, typer.Argument(metavar="MESSAGE_LINK", help="A message's link, or its bare id.")
+        str,
+        typer.Argument(
+            metavar="MESSAGE_LINK", help="A message's link, or its bare id, or a spawn's id."
+        ),
     ],
     config: ConfigOption = None,
     *,
     json: JsonOption = False,
 ) -> None:
-    """What became of a message: disposition, reason, turn, deliveries, remedy. Exit 1: never seen."""
-    from openab.app.diagnosis.links import message_id
+    """What became of a message: disposition, reason, turn, deliveries, spawn, remedy. Exit 1: never seen."""
+    from openab.app.diagnosis.links import message_id, row_id
     from openab.storage.inspection import find_message
 
-    identity = message_id(message)
+    identity = message_id(message) or row_id(message)
     if identity is None:
-        wanted = "give https://discord.com/channels/SERVER/CHANNEL/MESSAGE, or the message's id"
+        wanted = "give https://discord.com/channels/SERVER/CHANNEL/MESSAGE, or its or a spawn's id"
         fail(f"{safe(message)} is no message link ({wanted})", UNUSABLE)
     found = run(find_message(chosen_database(config).url, identity))
     if json:
         typer.echo(as_json(_record(identity, found)))
     else:
         typer.echo("\n".join(_told(identity, found)))
-    if not found.sightings and found.own is None:
+    if not _is_known(found):
         raise typer.Exit(FAILED)
 
 
+def _is_known(found: "Findings") -> bool:
+    return bool(found.sightings or found.own or found.spawns)
+
+
 def _told(identity: str, found: "Findings") -> Iterator[str]:
-    yield f"message {identity}"
+    from openab.cli.why_spawns import told_spawn
+
+    is_message = found.own or found.sightings or not found.spawns
+    yield f"{'message' if is_message else 'spawn'} {identity}"
     if found.own is not None:
         yield "  openab sent it itself:"
         yield f"    {_delivery(found.own)}"
         yield from _story(found.own_story)
     for sighting in found.sightings:
         yield from _sighting(sighting)
-    if not found.sightings and found.own is None:
+    for spawn in found.spawns:
+        yield from (f"  {line}" for line in told_spawn(spawn))
+    if not _is_known(found):
         yield f"  {_UNKNOWN}"
 
 
@@ -114,11 +126,14 @@ def _delivery(line: "DeliveryLine") -> str:
 
 
 def _record(identity: str, found: "Findings") -> dict[str, Any]:
+    from openab.cli.why_spawns import spawn_record
+
     return {
         "message_id": identity,
         "accounts": [_sighting_record(each) for each in found.sightings],
         "own_delivery": found.own,
         "own_turn": _story_record(found.own_story),
+        "spawns": [spawn_record(each) for each in found.spawns],
     }
 
 

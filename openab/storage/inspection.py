@@ -18,6 +18,7 @@ from openab.domain.turn import LIFECYCLE as TURN_LIFECYCLE
 from openab.storage import bindings, inbox
 from openab.storage.engine import Database, Transaction
 from openab.storage.schema import conversations, deliveries, sessions, turn_log, turns
+from openab.storage.spawn_stories import SpawnStory, stories_of_message
 from openab.storage.upgrade import SchemaAge, SchemaRefused, check, prepare
 
 _OPEN_TURN = turns.c.state.in_([state.value for state in TURN_LIFECYCLE.open])
@@ -124,12 +125,14 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """All that a database knows of a message; both empty: it was never seen."""
+    """All that a database knows of a message; all of it empty: it was never seen."""
 
     sightings: tuple[Sighting, ...]
     #: It is a message that openab itself sent: the delivery, and its turn.
     own: DeliveryLine | None
     own_story: TurnStory | None
+    #: The spawns that it has to do with.
+    spawns: tuple[SpawnStory, ...] = ()
 
 
 async def list_turns(url: str, *, only_open: bool, limit: int) -> list[TurnLine]:
@@ -173,14 +176,21 @@ async def list_deliveries(url: str, *, only_open: bool, limit: int) -> list[Deli
 
 
 async def find_message(url: str, message_id: str) -> Findings:
-    """What became of a message for every account in the database. Raises as `list_turns`."""
+    """What became of a message for every account in the database; a spawn's id finds the spawn.
+
+    Raises as `list_turns`.
+    """
     async with reading(url) as tx:
         entries = await inbox.of_event(tx, message_id)
         seen = [Sighting(each, await _story(tx, each.turn_id)) for each in entries]
         query = _delivery_query().where(deliveries.c.platform_id == message_id).limit(1)
         row = (await tx.execute(query)).mappings().one_or_none()
         own = DeliveryLine(**row) if row else None
-        return Findings(tuple(seen), own, await _story(tx, own.turn_id if own else None))
+        own_story = await _story(tx, own.turn_id if own else None)
+        stories = [*(each.story for each in seen), own_story]
+        about = [story.turn.id for story in stories if story]
+        found = await stories_of_message(tx, message_id, own.id if own else None, about)
+        return Findings(tuple(seen), own, own_story, found)
 
 
 def _elsewhere(line: SessionLine, bound: Sequence[SessionBinding]) -> tuple[str, ...]:

@@ -99,6 +99,27 @@ async def test_a_message_that_was_never_seen(database: Database, migrated_addres
     assert (found.sightings, found.own, found.own_story) == ((), None, None)
 
 
+async def test_every_message_of_a_sub_agents_task_leads_to_its_spawn(
+    database: Database, migrated_address: str
+) -> None:
+    await stories.tell(database)
+    made = await stories.give(database)
+    messages = (stories.STARTER, stories.INTRO, stories.TASK, stories.ANSWER, stories.TOLD, made)
+
+    for message in messages:
+        (spawn,) = (await find_message(migrated_address, message)).spawns
+        assert spawn.id == made
+    assert (spawn.state, spawn.conversation_id, spawn.thread_id) == (
+        "finished",
+        HOME,
+        stories.STARTER,
+    )
+    assert (spawn.starter_state, spawn.turn_state) == ("sent", "queued")
+    assert spawn.answered_in == (stories.STARTER,)
+    assert stories.SECRET_TASK not in repr(spawn)
+    assert (await find_message(migrated_address, stories.REPLY)).spawns == ()
+
+
 async def test_an_empty_database_is_told_and_stays_empty(database_address: str) -> None:
     for _ in range(2):
         with pytest.raises(SchemaRefused, match="no openab has run with it yet"):

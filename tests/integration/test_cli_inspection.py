@@ -115,6 +115,36 @@ def test_why_says_what_to_do_about_an_ignored_and_an_unknown_message(
 
 
 @pytest.fixture
+async def given(migrated_sqlite_address: str) -> str:
+    database = await Database.open(migrated_sqlite_address)
+    made = await stories.give(database)
+    await database.close()
+    return made
+
+
+def test_why_tells_of_a_sub_agents_task(
+    env: dict[str, str], given: str, tmp_path: Path, typed: Typed
+) -> None:
+    starter, itself = typed("why", stories.STARTER, env=env), typed("why", given, env=env)
+
+    assert (starter.code, itself.code) == (0, 0)
+    assert itself.out.startswith(f"spawn {given}\n")
+    for out in (starter.out, itself.out):
+        assert f"spawn {given}: sub-agent luna, finished" in out
+        assert "asked for in 77 by turn" in out
+        assert f"its thread {stories.STARTER}, session discord:900:{stories.STARTER}:luna" in out
+        assert f"its answer went to {stories.STARTER}" in out
+        assert "is told to discord:900:77" in out
+        assert "\x1b" not in out
+        assert stories.SECRET_TASK not in out
+    (spawn,) = json.loads(typed("why", "--json", given, env=env).out)["spawns"]
+    assert (spawn["id"], spawn["state"], spawn["remedies"]) == (given, "finished", [])
+    sources = typed("turns", env=env).out
+    assert "source" in sources
+    assert all(word in sources for word in ("message", "spawn", "completion"))
+
+
+@pytest.fixture
 async def every_reason(migrated_sqlite_address: str) -> list[str]:
     """One reaction of a person on one message for each reason word there is."""
     database = await Database.open(migrated_sqlite_address)

@@ -11,6 +11,16 @@ _LINK = re.compile(
 _PAIR = re.compile(rf"{_ID}-(?P<message>{_ID})")
 
 
+#: The ids of our own rows; see `openab.storage.ids`.
+_ROW = re.compile(r"[0-9a-f]{20}")
+
+
+def row_id(written: str) -> str | None:
+    """The id of a row of ours, None where it cannot be one."""
+    text = written.strip()
+    return text if _ROW.fullmatch(text) else None
+
+
 def message_id(written: str) -> str | None:
     """The message's id, None where there is none to be found.
 

@@ -1,12 +1,14 @@
-"""What to do about a turn or a delivery that is not as it should be, in one sentence each (pure)."""
+"""What to do about a turn, a delivery or a spawn that is not as it should be, in one sentence each (pure)."""
 
 from collections.abc import Iterator
 
 from openab.domain.agent_events import FailureKind
 from openab.domain.delivery import DeadReason, DeliveryState
 from openab.domain.recovery import Verdict
+from openab.domain.spawn import SpawnRefusal, SpawnState
 from openab.domain.turn import TurnState
 from openab.storage.inspection import DeliveryLine, TurnStory
+from openab.storage.spawn_stories import SpawnStory
 
 FAILURES: dict[FailureKind, str] = {
     FailureKind.NOT_FOUND: "install the agent, or correct [agent].command; then: openab doctor",
@@ -31,6 +33,16 @@ DEAD: dict[DeadReason, str] = {
     DeadReason.NOT_SENT: "the detail says why; docs/handoff.md explains each word",
     DeadReason.SUPERSEDED: "nothing: what it was for has ended otherwise",
 }
+SPAWNS: dict[SpawnRefusal, str] = {
+    SpawnRefusal.SWITCHED_OFF: "set spawn_subagent_sessions = true in [discord.thread_bindings]",
+    SpawnRefusal.UNKNOWN_AGENT: "write [agents.NAME] for this agent, and ask again",
+    SpawnRefusal.NO_TASK: "ask again with a task",
+    SpawnRefusal.NO_THREADS_HERE: "ask in an allowed channel of a server where the bot may open threads",
+    SpawnRefusal.TOO_DEEP: "ask in the thread that started it, or raise max_subagent_depth",
+    SpawnRefusal.TOO_MANY: "wait until one has finished, or raise max_subagents",
+    SpawnRefusal.TOO_MANY_IN_A_ROW: "write a message there, and ask again",
+    SpawnRefusal.NO_STARTER: "see that the bot may write in the channel, and ask again",
+}
 _NO_BROKER = "no living broker serves this conversation: start it with openab run"
 
 
@@ -47,6 +59,27 @@ def delivery_remedy(delivery: DeliveryLine) -> str | None:
             return None
         return DEAD[DeadReason(delivery.dead_reason)]
     return None
+
+
+def spawn_remedies(spawn: SpawnStory) -> tuple[str, ...]:
+    """What a person can do about a spawn; empty when all is well."""
+    return tuple(_of_spawn(spawn))
+
+
+def _of_spawn(spawn: SpawnStory) -> Iterator[str]:
+    if spawn.state == SpawnState.OWED:
+        yield f"wait until its first message is posted; if nothing happens, {_NO_BROKER}"
+    elif spawn.state == SpawnState.OPENED:
+        yield f"wait, or type !cancel in its thread; openab turns shows its turn {spawn.turn_id}"
+    elif spawn.state == SpawnState.HELD:
+        yield (
+            "let exactly one conversation be bound to its session, or the one that asked: "
+            "/unfocus in the others, or /focus there"
+        )
+    elif spawn.state == SpawnState.REFUSED and spawn.reason:
+        yield SPAWNS[SpawnRefusal(spawn.reason)]
+    elif not spawn.answered_in:
+        yield f"its answer is shown nowhere: turns.raw of {spawn.turn_id} in the database has it"
 
 
 def _of_turn(story: TurnStory) -> Iterator[str]:

@@ -18,15 +18,17 @@ from openab.app.diagnosis.agent import agent
 from openab.app.diagnosis.candidates import KNOWN, on_this_machine
 from openab.app.diagnosis.links import message_id
 from openab.app.diagnosis.machine import home_folder, secrets_in_files, working_folder
-from openab.app.diagnosis.remedies import DEAD, FAILURES, turn_remedies
+from openab.app.diagnosis.remedies import DEAD, FAILURES, SPAWNS, spawn_remedies, turn_remedies
 from openab.app.diagnosis.report import Level
 from openab.channels.discord.rest import Identity
 from openab.domain.agent_events import FailureKind
 from openab.domain.delivery import DeadReason
 from openab.domain.ids import AccountId, PlatformId
 from openab.domain.recovery import Verdict
+from openab.domain.spawn import SpawnRefusal, SpawnState
 from openab.ports.agent import AgentSpec
 from openab.storage.inspection import LogLine, TurnLine, TurnStory
+from openab.storage.spawn_stories import SpawnStory
 
 
 @pytest.mark.parametrize(
@@ -186,3 +188,28 @@ async def test_an_agent_that_never_answers_is_given_up_in_time(tmp_path: Path) -
 
     assert found.level is Level.FAILURE
     assert found.remedy
+
+
+@pytest.mark.parametrize(
+    ("state", "changes", "said"),
+    [
+        (SpawnState.OWED, {}, "openab run"),
+        (SpawnState.OPENED, {}, "!cancel"),
+        (SpawnState.HELD, {}, "/unfocus in the others"),
+        (SpawnState.REFUSED, {"reason": "too_many"}, "max_subagents"),
+        (SpawnState.FINISHED, {}, "turns.raw"),
+        (SpawnState.FINISHED, {"answered_in": ("5",)}, None),
+    ],
+)
+def test_a_spawn_has_a_remedy_unless_all_is_well(
+    state: SpawnState, changes: dict[str, Any], said: str | None
+) -> None:
+    values: dict[str, Any] = dict.fromkeys(field.name for field in fields(SpawnStory))
+    spawn = SpawnStory(**{**values, "answered_in": (), "state": state.value, **changes})
+
+    assert [said in each for each in spawn_remedies(spawn) if said] == ([True] if said else [])
+    assert bool(spawn_remedies(spawn)) is (said is not None)
+
+
+def test_every_refusal_of_a_spawn_has_a_remedy() -> None:
+    assert set(SPAWNS) == set(SpawnRefusal)
