@@ -15,7 +15,7 @@ from openab.control.spawning import Asked
 from openab.control.spawning import spawn as give
 from openab.domain.binding import BindingStatus, EndReason, SessionBinding, TargetKind
 from openab.domain.ids import ConversationId, SessionKey
-from openab.domain.message import Place
+from openab.domain.message import CommandKind, Place
 from openab.domain.spawn import SpawnLimits, SpawnRefusal, SpawnState
 from openab.domain.turn import TurnSource, TurnState
 from openab.ports.agent import Prompt
@@ -147,6 +147,8 @@ class TestASubAgent:
         assert len([line for line in ours(stage, thread) if "The tests pass." in line]) == 2
         (starter,) = ours(stage, HOME)
         assert starter.startswith("-# 🧵")
+        # Where it was asked for people read where it went.
+        assert [line for line in ours(stage, message.message_id) if f"<#{thread}>" in line]
         assert any("Good to know." in line for line in stage.channel.shown(message.message_id))
         assert bound.binding.status is BindingStatus.ACTIVE
         assert bound.binding.bound_by == asked.requester_id
@@ -312,6 +314,19 @@ class TestTheEndOfATask:
         assert sorted({task.conversation, spawn.requester_conversation}) in held.values()
 
 
+class TestAFailure:
+    async def test_is_told_to_the_parent_with_the_reason_that_people_read(
+        self, database: Database
+    ) -> None:
+        async with on_stage(database, spawning(), agents=Family()) as stage:
+            stage.say(giving("[[fail=-32603:out of tokens]]"))
+            _, task, told = await over(stage, 3)
+            await stage.quiet()
+        assert task.state is TurnState.FAILED
+        assert "has failed" in told.batch[0].text
+        assert "out of tokens" in told.batch[0].text
+
+
 class TestWhatIsHeld:
     async def test_is_shown_once_as_soon_as_it_belongs_to_one_place(
         self, database: Database
@@ -344,6 +359,10 @@ class TestWhatIsHeld:
                 await stage.settings.bindings.unbind(
                     tx, child.binding.binding_id, EndReason.UNFOCUSED
                 )
+            # People need not wait for a sweep: what they do about a binding shows it.
+            await stage.press("8001", kind=CommandKind.SESSION)
+            (freed,) = await spawned(database)
+            assert freed.state is SpawnState.FINISHED
             await sweep.sweep()
             await sweep.sweep()
             await stage.until(lambda: _shows(stage, "8001", "Which one?"))
@@ -447,6 +466,10 @@ class TestAStarter:
         assert "has failed" in told.batch[0].text
         assert [line for line in ours(stage, message.message_id) if "Too many threads" in line]
         assert told.session_key == asked.session_key
+        # The parent learns the reason that people read, and nothing is tried in a thread that is not there.
+        assert "Too many threads" in told.batch[0].text
+        tried = stage.channel.calls_of("create_message") + stage.channel.calls_of("post_as_persona")
+        assert not [call for call in tried if call.conversation_id == child.ref.conversation_id]
 
 
 class TestAThread:
