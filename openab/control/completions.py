@@ -21,6 +21,7 @@ from openab.storage.conversations import Conversation
 from openab.storage.deliveries import Owed
 from openab.storage.engine import Transaction
 from openab.storage.spawns import Spawn
+from openab.storage.transitions import StateChanged
 from openab.storage.turns import Arrival, NewTurn, Turn
 from openab.text import spawn_words
 from openab.text.split import MESSAGE_LIMIT
@@ -140,8 +141,13 @@ async def release_held(tx: Transaction, settings: Settings) -> int:
             continue
         bound = await bindings.get(tx, destination.binding.binding_id)
         assert bound is not None
-        await _show(tx, settings, spawn, bound.conversation)
-        await spawns.record(tx, spawn, Finished())
+        try:
+            async with tx.savepoint():
+                await _show(tx, settings, spawn, bound.conversation)
+                await spawns.record(tx, spawn, Finished())
+        except StateChanged:
+            # Somebody else showed it at this moment; the caller's own work goes on.
+            continue
         released += 1
     return released
 

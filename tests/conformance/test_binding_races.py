@@ -8,15 +8,30 @@ from typing import Any, TypeVar
 import pytest
 import sqlalchemy as sa
 
+from openab.control.completions import release_held
 from openab.domain.binding import BindingStatus, EndReason, SessionBinding, TargetKind
 from openab.domain.ids import SessionKey
+from openab.domain.spawn import Held, Opened
+from openab.routing.bindings import Bindings
 from openab.storage import bindings as binding_rows
-from openab.storage import conversations
+from openab.storage import conversations, deliveries, spawns
 from openab.storage.bindings import farewell_key
 from openab.storage.engine import Database
 from openab.storage.failures import Conflict
+from openab.storage.spawns import Spawn
 from openab.storage.transaction import Transaction
+from tests.builders import (
+    ACCOUNT,
+    CHANNEL,
+    HOME,
+    a_binding,
+    a_conversation,
+    a_session,
+    a_spawn,
+    some_settings,
+)
 from tests.conformance.binding_stage import HOUR, Network
+from tests.fakes.rooms import Rooms
 
 Race = tuple[Network, Network]
 Result = TypeVar("Result")
@@ -247,3 +262,33 @@ class TestInTwoOpenTransactions:
     async def taken(self, net: Network) -> None:
         async with net.database.transaction() as tx:
             await tx.execute(sa.text("UPDATE sessions SET epoch = epoch + 1"))
+
+
+async def test_what_was_held_is_shown_by_one_of_two_and_the_other_goes_on(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = some_settings(bindings=Bindings({CHANNEL: Rooms()}))
+    async with database.transaction() as tx:
+        asked_in, thread = await a_conversation(tx), await a_conversation(tx, "500", HOME)
+        key = await a_session(tx, thread, "luna")
+        await a_binding(tx, thread, key)
+        made = await a_spawn(tx, asked_in, agent="luna")
+        for event, values in ((Opened(), {"session_key": key}), (Held(), {"answer": "Done."})):
+            spawn = await spawns.get(tx, made)
+            assert spawn is not None
+            await spawns.record(tx, spawn, event, **values)
+        as_both_saw_it = await spawns.held_of(tx, ACCOUNT)
+    async with database.transaction() as tx:
+        assert await release_held(tx, settings) == 1
+
+    async def seen(*_: object) -> list[Spawn]:
+        return as_both_saw_it
+
+    monkeypatch.setattr(spawns, "held_of", seen)
+    async with database.transaction() as tx:
+        await conversations.close(tx, asked_in.id)
+        assert await release_held(tx, settings) == 0
+    async with database.read() as tx:
+        assert (await conversations.get(tx, asked_in.id)).is_closed
+        owed = [row["key"] for row in await deliveries.listed(tx)]
+    assert owed == [f"spawn:{made}:held:1:v1"]
