@@ -1,10 +1,9 @@
 """The `[discord]` section: who the bot is, where and to whom it listens."""
 
-from datetime import timedelta
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, BeforeValidator
 
 from openab.config.fields import (
     OFF,
@@ -25,7 +24,7 @@ from openab.config.fields import (
 )
 from openab.config.secret import Secret
 from openab.config.words import BotMode, DispatchMode, UserMode
-from openab.domain.durations import LONGEST
+from openab.domain.durations import LONGEST, SHORTEST
 from openab.domain.ids import PlatformId
 
 DISCORD_API = "https://discord.com/api/v10"
@@ -47,16 +46,24 @@ def _base(value: str) -> str:
     return value.rstrip("/")
 
 
-def _within_ten_years(value: timedelta | None) -> timedelta | None:
-    if value is not None and value > LONGEST:
-        hours = int(LONGEST.total_seconds()) // 3600
-        raise wrong(f"this is more than {hours} hours, ten years", "write 0 for never")
+def _as_long_as_a_limit(value: object) -> object:
+    """As `/session` takes it: short enough to be stored, long enough to be used."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value:
+        return value
+    shortest, longest = (span.total_seconds() / 3600 for span in (SHORTEST, LONGEST))
+    if not shortest <= value <= longest:
+        told = f"{value} hours are not from a minute to ten years"
+        remedy = f"write a number from {shortest:.4f} to {longest:.0f}, or 0 for never"
+        raise wrong(told, remedy)
     return value
 
 
 Token = Annotated[Hidden, AfterValidator(_token), Spelled("string, never shown")]
-#: Short enough to be stored, and to be added to any date.
-BindingHours = Annotated[HoursOrNever, AfterValidator(_within_ten_years)]
+BindingHours = Annotated[
+    HoursOrNever,
+    BeforeValidator(_as_long_as_a_limit),
+    Spelled("number, 0 or from 0.0167 (a minute) to 87600 (ten years)"),
+]
 BaseAddress = Annotated[Text, AfterValidator(_base), Spelled("web address")]
 
 

@@ -15,6 +15,19 @@ from openab.config.positions import Positions
 
 #: How alike two keys are when the one is taken for a slip of the other.
 _CLOSE = 0.8
+_BINDINGS = "discord", "thread_bindings"
+_SPAWNING = "spawn_subagent_sessions"
+#: Slips that are no likeness.
+_MISPLACED: Mapping[Path, str] = {
+    ("thread_bindings",): "[discord.thread_bindings]",
+    ("discord", "agents"): "[agents.NAME]",
+    (*_BINDINGS, "spawn_subagents"): _SPAWNING,
+    (*_BINDINGS, "spawn"): _SPAWNING,
+    ("discord", _SPAWNING): f"thread_bindings.{_SPAWNING}",
+    ("discord", "spawn_subagents"): f"thread_bindings.{_SPAWNING}",
+    (_SPAWNING,): f"discord.thread_bindings.{_SPAWNING}",
+    ("spawn_subagents",): f"discord.thread_bindings.{_SPAWNING}",
+}
 
 
 @dataclass(slots=True)
@@ -72,7 +85,7 @@ def tidy(
         if key in declared:
             tidied[key] = _tidy_value(declared[key], value, found, (*path, key))
         else:
-            _tell_unknown(key, declared, found, path)
+            _tell_unknown(key, value, declared, found, path)
     return tidied
 
 
@@ -109,8 +122,17 @@ def closest(key: str, known: Mapping[str, Any]) -> str | None:
     return next(iter(difflib.get_close_matches(plain, known, n=1, cutoff=_CLOSE)), None)
 
 
-def _tell_unknown(key: str, declared: Mapping[str, FieldInfo], found: Findings, path: Path) -> None:
-    if meant := closest(key, declared):
+def _misplaced(path: Path, value: Any) -> str | None:
+    """What was meant by a key that stands in the wrong place, or goes by another name."""
+    if path[:-1] == ("agent",) and isinstance(value, dict):
+        return f"[agents.{path[-1]}]"
+    return _MISPLACED.get(path)
+
+
+def _tell_unknown(
+    key: str, value: Any, declared: Mapping[str, FieldInfo], found: Findings, path: Path
+) -> None:
+    if meant := _misplaced((*path, key), value) or closest(key, declared):
         found.mistake((*path, key), "there is no such key", f"did you mean `{meant}`?")
     else:
         found.caution((*path, key), "unknown to openab, ignored")

@@ -31,6 +31,7 @@ from openab.domain.agent_events import (
     UsageChanged,
 )
 from openab.domain.errors import LeaseLost, Rejected
+from openab.domain.ids import named_agent
 from openab.domain.options import Option
 from openab.ports.agent import (
     AgentRefused,
@@ -230,8 +231,9 @@ class AgentRun:
         """The folder first, then room for one more agent, and only then the agent that works there."""
         services, spec = self._services, self._services.settings.spec_of(self._session.key)
         if spec is None:
-            said = f"the agent {self._session.agent!r} is not configured any more: write [agents.NAME] for it"
-            raise AgentRefused(AgentFailure(FailureKind.NOT_FOUND, said))
+            name = named_agent(self._session.key)
+            said = f"the agent {name!r} is not configured any more: write [agents.{name}] for it"
+            raise AgentRefused(AgentFailure(FailureKind.NOT_CONFIGURED, said))
         placed = await self._placing.place(spec.working_dir)
         self.preface = placed.told
         await services.pool.admit(self._turn.id, self._name)

@@ -60,6 +60,8 @@ class FailureKind(StrEnum):
 
     #: The command was not found or could not be started.
     NOT_FOUND = "not_found"
+    #: No agent of the session's name is configured any more.
+    NOT_CONFIGURED = "not_configured"
     #: It started but does not speak ACP (no or a wrong answer to `initialize`).
     NOT_ACP = "not_acp"
     #: A set-up call (initialize, session/new, load, resume) did not answer in time.

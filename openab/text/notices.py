@@ -359,6 +359,10 @@ def _not_found(failure: AgentFailure) -> str:
     return f"❌ The agent could not be started: {_line(failure.message)}. Check `[agent] command`; `openab doctor` tries it."
 
 
+def _not_configured(failure: AgentFailure) -> str:
+    return f"❌ Nobody can answer here: {_line(failure.message)}, or `/unfocus`, so that this conversation talks to its own session again."
+
+
 def _not_acp(failure: AgentFailure) -> str:
     return f"❌ The agent's command does not speak ACP: {_line(failure.message)}. Check `[agent] command` and `args`."
 
@@ -396,6 +400,7 @@ def _output_too_large(failure: AgentFailure) -> str:
 
 _SENTENCES = {
     FailureKind.NOT_FOUND: _not_found,
+    FailureKind.NOT_CONFIGURED: _not_configured,
     FailureKind.NOT_ACP: _not_acp,
     FailureKind.SETUP_TIMEOUT: _setup_timeout,
     FailureKind.AUTH_REQUIRED: _auth_required,

@@ -176,6 +176,24 @@ class TestASubAgent:
         assert SpawnRefusal.TOO_MANY.value in "\n".join(stage.channel.shown(first.message_id))
         assert SpawnRefusal.UNKNOWN_AGENT.value in "\n".join(stage.channel.shown(second.message_id))
 
+    async def test_that_is_not_configured_any_more_is_told_with_both_ways_out(
+        self, database: Database
+    ) -> None:
+        known = {HELPER: replace(a_spec(), name=HELPER)}
+        settings = replace(spawning(), named_agents=lambda: known)
+        async with on_stage(database, settings, agents=Family()) as stage:
+            stage.say(giving(saying("Done.")))
+            task = (await over(stage, 3))[1]
+            async with database.read() as tx:
+                child = await conversations.get(tx, task.conversation)
+            known.clear()
+            thread = child.ref.conversation_id
+            await stage.settled(stage.say("And now?", thread=thread))
+            await stage.quiet()
+        told = "\n".join(stage.channel.shown(thread))
+        assert f"write [agents.{HELPER}] for it, or `/unfocus`" in told
+        assert "[agent] command" not in told
+
     @pytest.mark.parametrize(
         ("agent", "word"),
         [(HELPER, SpawnRefusal.NO_TASK), ("stranger", SpawnRefusal.UNKNOWN_AGENT)],

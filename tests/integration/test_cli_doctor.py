@@ -8,6 +8,9 @@ import pytest
 
 from openab.app.account_lock import AccountLock
 from openab.simulator.discord import Bot, Channel, LoopbackDiscord
+from openab.storage.engine import Database
+from openab.storage.upgrade import prepare
+from tests.builders import HOME, a_binding, a_conversation, a_session, a_spawn
 from tests.commands import Ended, environment, openab
 
 
@@ -105,6 +108,30 @@ async def test_an_agent_that_wants_a_login_is_told(bench: Bench, discord: Loopba
 
     assert ended.code == 1
     assert "→ log in to the agent once as the user that runs openab" in ended.out
+
+
+async def test_what_is_bound_and_does_not_fit_is_told(
+    bench: Bench, discord: LoopbackDiscord
+) -> None:
+    url = f"sqlite:///{bench.folder}/openab.db"
+    await prepare(url, auto_upgrade=True)
+    database = await Database.open(url)
+    async with database.transaction() as tx:
+        home, thread = await a_conversation(tx), await a_conversation(tx, "80", HOME)
+        await a_binding(tx, thread, await a_session(tx, thread, "terra"))
+        await a_spawn(tx, home)
+    await database.close()
+    more = f"[database]\nurl = '{url}'\n[discord.thread_bindings]\nenabled = false\n"
+    bench.write(discord.add_bot("sol"), discord.add_channel("dev"), more=more)
+
+    ended = await bench.doctor()
+
+    assert ended.code == 0, ended.out
+    for name in ("luna", "terra"):
+        (line,) = [line for line in ended.out.splitlines() if f"bindings: {name} " in line]
+        assert line.startswith("! ")
+        assert f"→ write [agents.{name}] again" in line
+    assert "! bindings: 1 kept, but not followed" in ended.out
 
 
 async def test_every_named_agent_is_tried_as_the_default_one_is(

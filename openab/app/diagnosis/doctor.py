@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from openab.agents.limits import Timeouts
 from openab.app.diagnosis.account import account, everybody
 from openab.app.diagnosis.agent import agent
+from openab.app.diagnosis.bound import bound
 from openab.app.diagnosis.database import database
 from openab.app.diagnosis.machine import home_folder, secrets_in_files, working_folder
 from openab.app.diagnosis.report import Found, Level, warning, well
@@ -32,7 +33,12 @@ async def examine(
         yield found
     upgrades = config.database.auto_upgrade
     itself = loaded.database.is_sqlite if upgrades is None else upgrades
-    yield await database(loaded.database, upgrades_itself=itself)
+    seen = await database(loaded.database, upgrades_itself=itself)
+    yield seen
+    is_followed = config.discord.thread_bindings.enabled
+    if seen.level is Level.WELL:
+        for found in await bound(loaded.database.url, config.agents, is_followed=is_followed):
+            yield found
     specs = {"agent": agent_spec(config, environ)}
     for name, spec in named_agent_specs(config, environ).items():
         specs[f"agents.{name}"] = spec

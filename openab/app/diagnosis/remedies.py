@@ -12,6 +12,7 @@ from openab.storage.spawn_stories import SpawnStory
 
 FAILURES: dict[FailureKind, str] = {
     FailureKind.NOT_FOUND: "install the agent, or correct [agent].command; then: openab doctor",
+    FailureKind.NOT_CONFIGURED: "write [agents.NAME] for it again, or type /unfocus in the thread",
     FailureKind.NOT_ACP: "[agent].command and args must start an agent that speaks ACP on stdio",
     FailureKind.SETUP_TIMEOUT: "start the agent by hand and see what it waits for",
     FailureKind.AUTH_REQUIRED: "log in to the agent once as the user that runs openab",

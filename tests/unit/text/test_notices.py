@@ -57,6 +57,10 @@ def test_every_failure_has_a_safe_notice(message: str, stderr: str, kind: Failur
     ("failure", "said"),
     [
         (AgentFailure(FailureKind.NOT_FOUND, "no such file: `gemini`"), "no such file: 'gemini'"),
+        (
+            AgentFailure(FailureKind.NOT_CONFIGURED, "write [agents.luna] for it"),
+            "write [agents.luna] for it, or `/unfocus`",
+        ),
         (AgentFailure(FailureKind.NOT_ACP, "it said hello"), "does not speak ACP: it said hello."),
         (AgentFailure(FailureKind.SETUP_TIMEOUT, "30 s"), "did not answer"),
         (AgentFailure(FailureKind.AUTH_REQUIRED, "", auth_methods=("oauth",)), "offers: oauth."),
