@@ -13,7 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.ext.compiler import compiles
+
+from openab.storage.sqlite_driver import connector
 
 #: How long SQLite waits for another process's writer. The wait cannot be interrupted, so it stays
 #: well below the time that a stopping process has.
@@ -21,6 +24,7 @@ BUSY_SECONDS = 4.0
 #: A statement or a commit on Postgres that takes longer is given up.
 STATEMENT_SECONDS = 30.0
 POOL_SIZE = 5
+_PREPARED = 1000
 #: SQLAlchemy keeps its own statements and the values in them out of messages and logs.
 _ENGINE: dict[str, Any] = {"hide_parameters": True}
 #: A server must not keep the locks of a broker that was frozen or cut off.
@@ -54,6 +58,8 @@ class Dialect:
     write_turn: Callable[[], AbstractAsyncContextManager[object]]
     #: What keeps two processes from filling in the database's id at once.
     lock_database_row: sa.TextClause | None
+    #: The database's clock at the transaction's begin, in microseconds; None: that has to be asked.
+    began_at: Callable[[AsyncConnection], int | None] = lambda _connection: None
 
     async def dispose(self) -> None:
         """End every pooled connection, and with it SQLite's threads."""
@@ -187,6 +193,30 @@ def clock(name: str) -> sa.ColumnElement[int]:
     return sa.literal_column(f"({_CLOCKS[name]})", sa.BigInteger)
 
 
+class _Clock(sa.ColumnElement[int]):
+    """The same in a statement that is built before it is known for which database."""
+
+    inherit_cache = True
+    type = sa.BigInteger()
+
+
+@compiles(_Clock)
+def _compiled_clock(_element: _Clock, compiler: Any, **_options: object) -> str:
+    return f"({_CLOCKS[compiler.dialect.name]})"
+
+
+#: For `RETURNING`, and for the outside of a locking query: it is read behind the lock, without a
+#: trip of its own. See `Transaction.heard`.
+CLOCK = _Clock().label("clock")
+
+
+def locking(query: sa.Select[Any]) -> sa.Select[Any]:
+    """The same rows, locked, each with the clock behind its lock."""
+    # A query that locks is never merged into the one around it.
+    locked = query.with_for_update().cte("locked")
+    return sa.select(locked, CLOCK)
+
+
 @contextlib.contextmanager
 def one_migration(url: str) -> Iterator[None]:
     """Wait for another process that upgrades the same SQLite file; Postgres has a lock for that."""
@@ -231,14 +261,18 @@ def _sqlite(url: sa.URL) -> Dialect:
     _on_sqlite(writer, "BEGIN IMMEDIATE", "foreign_keys=ON", "synchronous=FULL")
     _on_sqlite(reader, "BEGIN", "query_only=ON")
     lock = asyncio.Lock()
-    return Dialect("sqlite", writer, reader, lambda: lock, None)
+    return Dialect("sqlite", writer, reader, lambda: lock, None, _sqlite_began_at)
+
+
+def _sqlite_began_at(connection: AsyncConnection) -> int | None:
+    pooled = connection.sync_connection
+    driver: Any = pooled.connection.driver_connection if pooled else None
+    return driver.began_at if driver else None
 
 
 def _sqlite_engine(path: Path, **pool: Any) -> AsyncEngine:
     url = sa.URL.create("sqlite+aiosqlite", database=str(path))
-    # isolation_level None: the driver begins nothing by itself, `_on_sqlite` does.
-    options = {"isolation_level": None, "timeout": BUSY_SECONDS}
-    return create_async_engine(url, **_ENGINE, connect_args=options, **pool)
+    return create_async_engine(url, **_ENGINE, async_creator=connector(path, BUSY_SECONDS), **pool)
 
 
 def _on_sqlite(engine: AsyncEngine, begin: str, *pragmas: str) -> None:
@@ -249,7 +283,8 @@ def _on_sqlite(engine: AsyncEngine, begin: str, *pragmas: str) -> None:
         cursor.close()
 
     def on_begin(connection: sa.Connection) -> None:
-        connection.exec_driver_sql(begin)
+        adapted: Any = connection.connection.dbapi_connection
+        adapted.run_async(lambda driver: driver.begin(begin, _CLOCKS["sqlite"]))
 
     sa.event.listen(engine.sync_engine, "connect", on_connect)
     sa.event.listen(engine.sync_engine, "begin", on_begin)
@@ -263,14 +298,22 @@ def _postgres(url: sa.URL) -> Dialect:
         pool_size=POOL_SIZE,
         max_overflow=POOL_SIZE,
         pool_timeout=STATEMENT_SECONDS,
-        pool_pre_ping=True,
         connect_args={
             "timeout": 10,
             "command_timeout": STATEMENT_SECONDS,
             "server_settings": _POSTGRES_SETTINGS,
+            # All that there are: to prepare one anew costs two trips.
+            "prepared_statement_cache_size": _PREPARED,
         },
     )
+    sa.event.listen(engine.sync_engine, "checkout", _refuse_closed)
     # One snapshot for a whole read, as SQLite gives.
     reader = engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
     lock = sa.text("LOCK TABLE database IN SHARE ROW EXCLUSIVE MODE")
     return Dialect("postgresql", engine, reader, contextlib.nullcontext, lock)
+
+
+def _refuse_closed(adapted: Any, _record: object, _proxy: object) -> None:
+    """A connection that the server has ended is replaced; asking the server would cost three trips."""
+    if adapted.driver_connection.is_closed():
+        raise sa.exc.DisconnectionError("the server has ended this connection")

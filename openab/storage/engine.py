@@ -86,12 +86,8 @@ class Database:
         try:
             with self._watched():
                 async with self._dialect.write_turn(), self._open(self._dialect.writer) as tx:
-                    try:
-                        yield tx
-                        await to_its_end("commit", tx.commit())
-                    except BaseException:
-                        await to_its_end("rollback", tx.rollback())
-                        raise
+                    yield tx
+                    await to_its_end("commit", tx.commit())
         finally:
             # Also when a cancellation came during a commit that succeeded.
             if tx is not None and tx.is_committed:
@@ -111,10 +107,7 @@ class Database:
         self._refuse_nesting()
         with self._watched():
             async with self._open(self._dialect.reader) as tx:
-                try:
-                    yield tx
-                finally:
-                    await to_its_end("rollback", tx.rollback())
+                yield tx
 
     def _watched(self) -> AbstractContextManager[None]:
         return nullcontext() if self._is_closed else self.health.watched()
@@ -124,16 +117,30 @@ class Database:
         if self._is_closed:
             raise DatabaseUnavailable("the database was closed")
         # A cancelled caller gets no connection, and then nobody else would give it back.
-        connection = await to_its_end("connect", _connected(engine), self._give_back)
-        tx = Transaction(connection, self, self.offset)
+        begun = in_our_errors(self._begun(engine))
+        connection = await to_its_end("begin", begun, self._give_back)
+        tx = Transaction(connection, self, self.offset, self._dialect.began_at(connection))
+        current.set(tx)
         try:
-            await to_its_end("begin", in_our_errors(connection.begin().start()))
-            current.set(tx)
             yield tx
         finally:
             tx.is_open = False
             current.set(tx.outer)
-            await to_its_end("connection close", self._give_back(connection))
+            await to_its_end("end", self._end(tx, connection))
+
+    async def _begun(self, engine: AsyncEngine) -> AsyncConnection:
+        connection = await engine.connect()
+        try:
+            await connection.begin()
+        except BaseException:
+            await self._give_back(connection)
+            raise
+        return connection
+
+    async def _end(self, tx: Transaction, connection: AsyncConnection) -> None:
+        if not tx.is_committed:
+            await tx.rollback()
+        await self._give_back(connection)
 
     async def _give_back(self, connection: AsyncConnection) -> None:
         if self._is_closed and not connection.invalidated:
@@ -166,7 +173,3 @@ class Database:
             own = str(uuid4())
             await tx.execute(schema.database.insert().values(id=own, created_at=await tx.now()))
             return own
-
-
-async def _connected(engine: AsyncEngine) -> AsyncConnection:
-    return await in_our_errors(engine.connect())

@@ -40,7 +40,9 @@ class Transaction:
         connection: AsyncConnection,
         owner: object,
         offset: Callable[[], timedelta],
+        began_at: int | None = None,
     ) -> None:
+        """`began_at`: the database's clock when it had begun, where that is known."""
         #: The database it belongs to.
         self.owner = owner
         self.dialect = connection.dialect.name
@@ -51,7 +53,7 @@ class Transaction:
         self.is_committed = False
         self._connection = connection
         self._hints: list[Callable[[], None]] = []
-        self._now: datetime | None = None
+        self._now = None if began_at is None else from_micros(began_at)
         self._waits_inside = waits_inside(self.dialect)
         self._is_broken = False
 
@@ -68,10 +70,15 @@ class Transaction:
 
         A transaction is short, so one reading serves until a statement may have waited for a lock.
         """
+        self._must_be_sound()
         if self._now is None:
             result = await self.execute(sa.select(clock(self.dialect)))
             self._now = from_micros(result.scalar_one())
         return self._now + self._offset()
+
+    def heard(self, clock: int) -> None:
+        """The database's clock, which a statement has read behind its lock."""
+        self._now = from_micros(clock)
 
     @asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:

@@ -1,0 +1,128 @@
+"""SQLite's connections: one trip to the connection's thread for a whole statement, rows included.
+
+aiosqlite makes four (cursor, execute, fetch, close), and a trip costs more than the statement itself.
+"""
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiosqlite
+
+_Parameters = Sequence[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """What a statement came to."""
+
+    description: Any = None
+    rows: Sequence[Any] = ()
+    rowcount: int = -1
+    lastrowid: int | None = None
+
+
+class WholeCursor:
+    """As much of aiosqlite's cursor as SQLAlchemy uses; the rows are all here once it has executed."""
+
+    arraysize = 1
+
+    def __init__(self, connection: "WholeConnection") -> None:
+        self._connection = connection
+        self._done = _Done()
+
+    async def __aenter__(self) -> "WholeCursor":
+        return self
+
+    @property
+    def description(self) -> Any:
+        """The columns; None: there are no rows to have."""
+        return self._done.description
+
+    @property
+    def rowcount(self) -> int:
+        """How many rows were changed."""
+        return self._done.rowcount
+
+    @property
+    def lastrowid(self) -> int | None:
+        """The row that was added."""
+        return self._done.lastrowid
+
+    async def execute(self, sql: str, parameters: _Parameters = ()) -> "WholeCursor":
+        """Run one statement and take all its rows."""
+        return await self._run(lambda cursor: cursor.execute(sql, parameters))
+
+    async def executemany(self, sql: str, parameters: Sequence[_Parameters]) -> "WholeCursor":
+        """Run one statement for each of these."""
+        return await self._run(lambda cursor: cursor.executemany(sql, parameters))
+
+    async def fetchall(self) -> Sequence[Any]:
+        """The rows."""
+        return self._done.rows
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+    async def _run(self, step: Callable[[sqlite3.Cursor], object]) -> "WholeCursor":
+        self._done = await self._connection.with_cursor(step)
+        return self
+
+
+class WholeConnection(aiosqlite.Connection):
+    """A connection that asks its thread for nothing that it knows."""
+
+    #: SQLite's clock when the last transaction had begun, its lock included.
+    began_at = 0
+
+    async def begin(self, begin: str, clock: str) -> None:
+        """Run `begin` and read the expression `clock`, in one trip."""
+
+        def begun() -> int:
+            self._conn.execute(begin)
+            return int(self._conn.execute(f"SELECT {clock}").fetchone()[0])
+
+        self.began_at = await self._execute(begun)  # type: ignore[no-untyped-call] # it tells no types
+
+    def cursor(self) -> WholeCursor:  # type: ignore[override] # SQLAlchemy needs no more of it
+        """A cursor, which SQLite's thread makes when there is something to execute."""
+        return WholeCursor(self)
+
+    async def with_cursor(self, step: Callable[[sqlite3.Cursor], object]) -> _Done:
+        """Do `step` and all that belongs to it in the connection's thread."""
+
+        def whole() -> _Done:
+            cursor = self._conn.cursor()
+            try:
+                step(cursor)
+                rows = cursor.fetchall() if cursor.description else ()
+                return _Done(cursor.description, rows, cursor.rowcount, cursor.lastrowid)
+            finally:
+                cursor.close()
+
+        done: _Done = await self._execute(whole)  # type: ignore[no-untyped-call] # it tells no types
+        return done
+
+    async def rollback(self) -> None:
+        """Undo what was not committed; a pooled connection is told so once more, for nothing."""
+        if self.in_transaction:
+            await super().rollback()
+
+
+def connector(path: Path, busy_seconds: float) -> Callable[[], WholeConnection]:
+    """What makes connections to this file, for SQLAlchemy, which awaits them."""
+
+    def opened() -> sqlite3.Connection:
+        # isolation_level None: the driver begins nothing by itself. Threads: one opens, uses and ends it,
+        # but another may end it when the process is stopped.
+        return sqlite3.connect(path, busy_seconds, isolation_level=None, check_same_thread=False)
+
+    def connect() -> WholeConnection:
+        connection = WholeConnection(opened, iter_chunk_size=64)
+        # A statement that hangs must not keep a stopped process alive.
+        connection._thread.daemon = True
+        return connection
+
+    return connect
