@@ -1,5 +1,7 @@
 """Accounts: a bot's own facts on a channel."""
 
+from datetime import timedelta
+
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
@@ -36,31 +38,42 @@ async def ensure(
     )
 
 
+_OF = sa.update(accounts).where(
+    accounts.c.channel == sa.bindparam("of_channel"), accounts.c.account == sa.bindparam("of")
+)
+_MARK: sa.BindParameter[str] = sa.bindparam("mark", type_=sa.String)
+_MOVE_MARK = _OF.where(
+    sa.or_(
+        accounts.c.intake_mark.is_(None),
+        sa.func.length(accounts.c.intake_mark) < sa.func.length(_MARK),
+        sa.and_(
+            sa.func.length(accounts.c.intake_mark) == sa.func.length(_MARK),
+            accounts.c.intake_mark < _MARK,
+        ),
+    )
+).values(intake_mark=_MARK)
+_NOTE_OUTBOUND = _OF.where(
+    sa.or_(
+        accounts.c.last_outbound_at.is_(None),
+        accounts.c.last_outbound_at < sa.bindparam("before"),
+    )
+).values(last_outbound_at=sa.bindparam("at"))
+#: The row is everybody's: who is right to a second writes nothing, and waits for nobody.
+_OUTBOUND_EXACT = timedelta(seconds=1)
+
+
 async def move_mark(
     tx: Transaction, channel: ChannelName, account: AccountId, mark: PlatformId
 ) -> None:
     """The greatest message id that was committed to the inbox; it never goes back."""
-    longer = sa.func.length(accounts.c.intake_mark) < len(mark)
-    same_length = sa.func.length(accounts.c.intake_mark) == len(mark)
-    is_less = sa.or_(
-        accounts.c.intake_mark.is_(None), longer, same_length & (accounts.c.intake_mark < mark)
-    )
-    await tx.execute(
-        sa.update(accounts)
-        .where(accounts.c.channel == channel, accounts.c.account == account, is_less)
-        .values(intake_mark=mark)
-    )
+    await tx.execute(_MOVE_MARK, {"of_channel": channel, "of": account, "mark": mark})
 
 
 async def note_outbound(tx: Transaction, channel: ChannelName, account: AccountId) -> None:
-    """The bot, or a webhook of its own, has just been heard; an earlier moment changes nothing."""
+    """The bot, or a webhook of its own, has just been heard: kept to a second, and never moved back."""
     now = await tx.now()
-    is_earlier = sa.or_(accounts.c.last_outbound_at.is_(None), accounts.c.last_outbound_at < now)
-    await tx.execute(
-        sa.update(accounts)
-        .where(accounts.c.channel == channel, accounts.c.account == account, is_earlier)
-        .values(last_outbound_at=now)
-    )
+    told = {"of_channel": channel, "of": account, "at": now, "before": now - _OUTBOUND_EXACT}
+    await tx.execute(_NOTE_OUTBOUND, told)
 
 
 async def command_digest(tx: Transaction, channel: ChannelName, account: AccountId) -> str | None:

@@ -20,9 +20,11 @@ from openab.domain.ids import (
     snowflake,
 )
 from openab.domain.message import Place
+from openab.storage.dialect import CLOCK, locking
 from openab.storage.engine import Transaction
 from openab.storage.ids import new_id
 from openab.storage.schema import conversations, deliveries, turn_reactions, turns
+from openab.storage.types import UtcDateTime
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,21 +79,33 @@ def _conversation(row: Any) -> Conversation:
     )
 
 
+# Statements that run for every message are built once: that costs more than running them.
+_GET = sa.select(conversations).where(conversations.c.id == sa.bindparam("id"))
+_LOCK = locking(_GET.where(conversations.c.epoch == sa.bindparam("epoch")))
+_FIND = sa.select(conversations).where(
+    conversations.c.channel == sa.bindparam("channel"),
+    conversations.c.account == sa.bindparam("account"),
+    conversations.c.conversation_id == sa.bindparam("place"),
+)
+_NEXT_SEQ = (
+    sa.update(conversations)
+    .where(conversations.c.id == sa.bindparam("of"))
+    .values(next_seq=conversations.c.next_seq + 1)
+    .returning((conversations.c.next_seq - 1).label("seq"), CLOCK)
+)
+_TAKE_PART = _NEXT_SEQ.values(is_involved=True)
+
+
 async def get(tx: Transaction, conversation: ConversationId) -> Conversation:
     """The row. A conversation is never deleted while anything points at it."""
-    result = await tx.execute(sa.select(conversations).where(conversations.c.id == conversation))
+    result = await tx.execute(_GET, {"id": conversation})
     return _conversation(result.one())
 
 
 async def find(tx: Transaction, ref: ConversationRef) -> Conversation | None:
     """The row of this place, if it is known."""
-    result = await tx.execute(
-        sa.select(conversations).where(
-            conversations.c.channel == ref.channel,
-            conversations.c.account == ref.account,
-            conversations.c.conversation_id == ref.conversation_id,
-        )
-    )
+    place = {"channel": ref.channel, "account": ref.account, "place": ref.conversation_id}
+    result = await tx.execute(_FIND, place)
     row = result.one_or_none()
     return _conversation(row) if row else None
 
@@ -124,7 +138,7 @@ async def ensure(tx: Transaction, ref: ConversationRef, place: Place) -> Convers
     return made
 
 
-def account_of(conversation: ConversationId) -> sa.ScalarSelect[Any]:
+def account_of(conversation: "ConversationId | sa.BindParameter[Any]") -> sa.ScalarSelect[Any]:
     """Its account, inside another statement: the indexes of what is open begin with it.
 
     Without it SQLite reads all that was ever said in a place to find the little that is open.
@@ -135,22 +149,18 @@ def account_of(conversation: ConversationId) -> sa.ScalarSelect[Any]:
 
 async def take_seq(tx: Transaction, conversation: ConversationId) -> int:
     """The conversation's next sequence number, for a turn's place and a delivery's alike."""
-    return await _next_seq(tx, conversation)
+    return await _next_seq(tx, _NEXT_SEQ, conversation)
 
 
 async def take_part(tx: Transaction, conversation: ConversationId) -> int:
     """The same, for a turn: the bot takes part here from now on."""
-    return await _next_seq(tx, conversation, is_involved=True)
+    return await _next_seq(tx, _TAKE_PART, conversation)
 
 
-async def _next_seq(tx: Transaction, conversation: ConversationId, **values: object) -> int:
-    result = await tx.execute(
-        sa.update(conversations)
-        .where(conversations.c.id == conversation)
-        .values(next_seq=conversations.c.next_seq + 1, **values)
-        .returning(conversations.c.next_seq - 1)
-    )
-    return int(result.scalar_one())
+async def _next_seq(tx: Transaction, statement: sa.Executable, conversation: ConversationId) -> int:
+    row = (await tx.execute(statement, {"of": conversation})).one()
+    tx.heard(row.clock)
+    return int(row.seq)
 
 
 async def note_message(
@@ -182,19 +192,21 @@ async def reopen(tx: Transaction, conversation: Conversation) -> Conversation:
     return replace(conversation, is_closed=False)
 
 
+_SET = sa.update(conversations).where(conversations.c.id == sa.bindparam("of"))
+
+
 async def _set(tx: Transaction, conversation: ConversationId, **values: object) -> None:
-    await tx.execute(
-        sa.update(conversations).where(conversations.c.id == conversation).values(**values)
-    )
+    await tx.execute(_SET, {"of": conversation, **values})
 
 
-def _has_work(
-    now: datetime, *accounts: AccountId, with_turns: bool = True
-) -> sa.ColumnElement[bool]:
+def _has_work(*, with_turns: bool = True) -> sa.ColumnElement[bool]:
     """Something can be done there now: a turn, an owed row, or a reaction.
 
     Begins with the open rows, of which there are few, rather than with every conversation.
+    Its parameters are `now` and `accounts`.
     """
+    now = sa.bindparam("now", type_=UtcDateTime)
+    accounts: sa.BindParameter[Any] = sa.bindparam("accounts", expanding=True)
 
     def due(column: sa.ColumnElement[datetime | None]) -> sa.ColumnElement[bool]:
         return sa.or_(column.is_(None), column <= now)
@@ -220,9 +232,55 @@ def _has_work(
     return conversations.c.id.in_(sa.union_all(*kinds))
 
 
-def _is_unowned(now: datetime, call: timedelta) -> sa.ColumnElement[bool]:
-    """Nobody owns it, or its owner's lease ended long enough ago for its last call to have ended too."""
-    return sa.or_(conversations.c.lease_until.is_(None), conversations.c.lease_until < now - call)
+#: Nobody owns it, or its owner's lease ended long enough ago for its last call to have ended too.
+_IS_UNOWNED = sa.or_(
+    conversations.c.lease_until.is_(None),
+    conversations.c.lease_until < sa.bindparam("called", type_=UtcDateTime),
+)
+_IS_CLAIMABLE = sa.and_(
+    conversations.c.account.in_(sa.bindparam("accounts", expanding=True)),
+    conversations.c.id.not_in(sa.bindparam("held", expanding=True)),
+    _IS_UNOWNED,
+    _has_work(),
+)
+_ANY_CLAIMABLE = sa.select(sa.literal(1)).where(_IS_CLAIMABLE).limit(1)
+# Materialised, since a planner may run a limited subquery more than once and take too many.
+_FREE = (
+    sa.select(conversations.c.id)
+    .where(_IS_CLAIMABLE)
+    .limit(sa.bindparam("most", type_=sa.Integer))
+    .with_for_update(skip_locked=True)
+    .cte("free")
+)
+_CLAIM = (
+    sa.update(conversations)
+    .where(conversations.c.id.in_(sa.select(_FREE.c.id)), _IS_UNOWNED)
+    .values(
+        lease_owner=sa.bindparam("owner"),
+        lease_proof=sa.bindparam("proof"),
+        lease_until=sa.bindparam("until"),
+        epoch=conversations.c.epoch + 1,
+    )
+    .returning(conversations)
+)
+_BLOCKING = (
+    sa.select(conversations.c.lease_owner, conversations.c.lease_proof)
+    .where(
+        conversations.c.account.in_(sa.bindparam("accounts", expanding=True)),
+        conversations.c.lease_owner != sa.bindparam("worker"),
+        conversations.c.lease_proof.is_not(None),
+        sa.not_(_IS_UNOWNED),
+        _has_work(),
+    )
+    .distinct()
+    .limit(sa.bindparam("most", type_=sa.Integer))
+)
+_IS_IDLE = {
+    with_turns: sa.select(sa.literal(1)).where(
+        conversations.c.id == sa.bindparam("id"), _has_work(with_turns=with_turns)
+    )
+    for with_turns in (True, False)
+}
 
 
 async def is_any_claimable(
@@ -232,26 +290,18 @@ async def is_any_claimable(
     held: Collection[ConversationId] = (),
 ) -> bool:
     """Whether a claim would find something: asked in a read, so that idle polling writes nothing."""
-    now = await tx.now()
-    result = await tx.execute(
-        sa.select(sa.literal(1)).where(_is_claimable(accounts, now, call, held)).limit(1)
-    )
+    looked = _look(await tx.now(), accounts, call, held)
+    result = await tx.execute(_ANY_CLAIMABLE, looked)
     return result.one_or_none() is not None
 
 
-def _is_claimable(
-    accounts: Collection[AccountId],
+def _look(
     now: datetime,
+    accounts: Collection[AccountId],
     call: timedelta,
     held: Collection[ConversationId],
-) -> sa.ColumnElement[bool]:
-    others = [conversations.c.id.not_in(list(held))] if held else []
-    return sa.and_(
-        conversations.c.account.in_(list(accounts)),
-        *others,
-        _is_unowned(now, call),
-        _has_work(now, *accounts),
-    )
+) -> dict[str, object]:
+    return {"now": now, "called": now - call, "accounts": list(accounts), "held": list(held)}
 
 
 async def claim(
@@ -270,41 +320,19 @@ async def claim(
     `held` are left alone: the claimant's own, whose lease may have ended unnoticed (see `retake`).
     """
     now = await tx.now()
-    # Materialised, since a planner may run a limited subquery more than once and take too many.
-    free = (
-        sa.select(conversations.c.id)
-        .where(_is_claimable(accounts, now, call, held))
-        .limit(limit)
-        .with_for_update(skip_locked=True)
-        .cte("free")
-    )
-    result = await tx.execute(
-        sa.update(conversations)
-        .where(conversations.c.id.in_(sa.select(free.c.id)), _is_unowned(now, call))
-        .values(
-            lease_owner=worker,
-            lease_proof=proof,
-            lease_until=now + lease,
-            epoch=conversations.c.epoch + 1,
-        )
-        .returning(conversations)
-    )
+    lease_of = {"owner": worker, "proof": proof, "until": now + lease, "most": limit}
+    result = await tx.execute(_CLAIM, _look(now, accounts, call, held) | lease_of)
     claimed = [_conversation(row) for row in result]
     return [(where, Ownership(where.id, where.epoch)) for where in claimed]
 
 
 async def lock(tx: Transaction, ownership: Ownership) -> Conversation:
     """Begin an owner's transaction: lock the row, or raise LeaseLost if the epoch is no longer ours."""
-    result = await tx.execute(
-        sa.select(conversations)
-        .where(
-            conversations.c.id == ownership.conversation, conversations.c.epoch == ownership.epoch
-        )
-        .with_for_update()
-    )
-    row = result.one_or_none()
+    mine = {"id": ownership.conversation, "epoch": ownership.epoch}
+    row = (await tx.execute(_LOCK, mine)).one_or_none()
     if row is None:
         raise LeaseLost(f"conversation {ownership.conversation} has another owner")
+    tx.heard(row.clock)
     return _conversation(row)
 
 
@@ -361,10 +389,12 @@ async def release(tx: Transaction, ownership: Ownership) -> None:
 
 async def is_idle(tx: Transaction, conversation: Conversation, *, but_turns: bool = False) -> bool:
     """Whether nothing can be done here now; `but_turns`: nothing but turns."""
-    work = _has_work(await tx.now(), conversation.ref.account, with_turns=not but_turns)
-    result = await tx.execute(
-        sa.select(sa.literal(1)).where(conversations.c.id == conversation.id, work)
-    )
+    here = {
+        "id": conversation.id,
+        "now": await tx.now(),
+        "accounts": [conversation.ref.account],
+    }
+    result = await tx.execute(_IS_IDLE[not but_turns], here)
     return result.one_or_none() is None
 
 
@@ -372,20 +402,8 @@ async def blocking_owners(
     tx: Transaction, account: AccountId, worker: WorkerId, call: timedelta, limit: int
 ) -> list[tuple[WorkerId, str]]:
     """Other owners, with their proofs, whose leases hold up something that could be done now."""
-    now = await tx.now()
-    row = conversations.c
-    result = await tx.execute(
-        sa.select(row.lease_owner, row.lease_proof)
-        .where(
-            row.account == account,
-            row.lease_owner != worker,
-            row.lease_proof.is_not(None),
-            sa.not_(_is_unowned(now, call)),
-            _has_work(now, account),
-        )
-        .distinct()
-        .limit(limit)
-    )
+    looked = _look(await tx.now(), [account], call, ())
+    result = await tx.execute(_BLOCKING, looked | {"worker": worker, "most": limit})
     return [(WorkerId(found.lease_owner), found.lease_proof) for found in result]
 
 

@@ -34,6 +34,7 @@ from openab.storage.engine import Transaction
 from openab.storage.ids import new_id
 from openab.storage.schema import deliveries
 from openab.storage.transitions import transition
+from openab.storage.types import UtcDateTime
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -98,6 +99,40 @@ class Delivery:
     created_at: datetime
 
 
+# Statements that run for every message are built once: that costs more than running them.
+# PostgreSQL's INSERT class writes the very statement that SQLite takes too.
+_OWE = postgresql.insert(deliveries).on_conflict_do_nothing(index_elements=["key"])
+_GET = sa.select(deliveries).where(deliveries.c.id == sa.bindparam("id"))
+_OF_TURN = (
+    sa.select(deliveries)
+    .where(deliveries.c.turn_id == sa.bindparam("turn"))
+    .order_by(deliveries.c.ordinal, deliveries.c.created_at)
+)
+_OPEN_HERE = (
+    sa.select(deliveries)
+    .where(
+        deliveries.c.account == account_of(sa.bindparam("here")),
+        deliveries.c.conversation == sa.bindparam("here"),
+        _IS_OPEN,
+    )
+    .order_by(deliveries.c.ordinal, deliveries.c.created_at)
+)
+_WAITS = sa.and_(
+    deliveries.c.purpose == Purpose.TASK.value,
+    deliveries.c.not_before > sa.bindparam("now", type_=UtcDateTime),
+)
+_HEAD = (
+    _OPEN_HERE.where(deliveries.c.purpose != Purpose.HANDOFF.value)
+    .order_by(None)
+    .order_by(sa.case((_WAITS, 1), else_=0), deliveries.c.ordinal, deliveries.c.created_at)
+    .limit(1)
+)
+_HANDOFFS = _OPEN_HERE.where(deliveries.c.purpose == Purpose.HANDOFF.value)
+_ANSWERING = _OPEN_HERE.where(deliveries.c.purpose == Purpose.FINAL.value).with_only_columns(
+    deliveries.c.turn_id
+)
+
+
 async def owe(tx: Transaction, owed: Owed) -> DeliveryId | None:
     """Write what is owed; None if a row with this key was written before."""
     delivery = new_id()
@@ -123,15 +158,13 @@ async def owe(tx: Transaction, owed: Owed) -> DeliveryId | None:
         "not_before": owed.not_before,
         "created_at": await tx.now(),
     }
-    # PostgreSQL's INSERT class writes the very statement that SQLite takes too.
-    statement = postgresql.insert(deliveries).values(**values)
-    result = await tx.execute(statement.on_conflict_do_nothing(index_elements=["key"]))
+    result = await tx.execute(_OWE, values)
     return DeliveryId(delivery) if result.rowcount == 1 else None
 
 
 async def get(tx: Transaction, delivery: DeliveryId | str) -> Delivery | None:
     """The delivery of this id, if there is one."""
-    result = await tx.execute(sa.select(deliveries).where(deliveries.c.id == delivery))
+    result = await tx.execute(_GET, {"id": delivery})
     row = result.one_or_none()
     return _delivery(row) if row else None
 
@@ -167,28 +200,19 @@ async def head(tx: Transaction, conversation: ConversationId) -> Delivery | None
 
     A sub-agent's task that has to wait is only shown, so what stands behind it goes first.
     """
-    row = deliveries.c
-    waits = sa.and_(row.purpose == Purpose.TASK.value, row.not_before > await tx.now())
-    query = (
-        _open_here(conversation)
-        .where(row.purpose != Purpose.HANDOFF.value)
-        .order_by(None)
-        .order_by(sa.case((waits, 1), else_=0), row.ordinal, row.created_at)
-    )
-    found = (await tx.execute(query.limit(1))).one_or_none()
+    looked = {"here": conversation, "now": await tx.now()}
+    found = (await tx.execute(_HEAD, looked)).one_or_none()
     return _delivery(found) if found else None
 
 
 async def open_handoffs(tx: Transaction, conversation: ConversationId) -> list[Delivery]:
     """The hand-offs that are owed here, in order: they hold nothing up, and wait for little."""
-    query = _open_here(conversation).where(deliveries.c.purpose == Purpose.HANDOFF.value)
-    return [_delivery(row) for row in await tx.execute(query)]
+    return [_delivery(row) for row in await tx.execute(_HANDOFFS, {"here": conversation})]
 
 
 async def answering(tx: Transaction, conversation: ConversationId) -> frozenset[TurnId]:
     """The turns here whose answers are still on their way."""
-    query = _open_here(conversation).where(deliveries.c.purpose == Purpose.FINAL.value)
-    rows = await tx.execute(query.with_only_columns(deliveries.c.turn_id))
+    rows = await tx.execute(_ANSWERING, {"here": conversation})
     return frozenset(TurnId(turn) for turn in rows.scalars() if turn)
 
 
@@ -208,30 +232,14 @@ async def record(
 
 async def of_turn(tx: Transaction, turn: TurnId) -> list[Delivery]:
     """Everything that was owed for a turn, in order."""
-    result = await tx.execute(
-        sa.select(deliveries)
-        .where(deliveries.c.turn_id == turn)
-        .order_by(deliveries.c.ordinal, deliveries.c.created_at)
-    )
+    result = await tx.execute(_OF_TURN, {"turn": turn})
     return [_delivery(row) for row in result]
 
 
 async def open_of(tx: Transaction, conversation: ConversationId) -> list[Delivery]:
     """The open rows of a conversation, in order."""
-    result = await tx.execute(_open_here(conversation))
+    result = await tx.execute(_OPEN_HERE, {"here": conversation})
     return [_delivery(row) for row in result]
-
-
-def _open_here(conversation: ConversationId) -> sa.Select[Any]:
-    return (
-        sa.select(deliveries)
-        .where(
-            deliveries.c.account == account_of(conversation),
-            deliveries.c.conversation == conversation,
-            _IS_OPEN,
-        )
-        .order_by(deliveries.c.ordinal, deliveries.c.created_at)
-    )
 
 
 async def by_nonce(tx: Transaction, account: AccountId, nonce: str) -> Delivery | None:

@@ -8,17 +8,17 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
 from openab.domain.ids import AccountId
+from openab.storage.dialect import CLOCK
 from openab.storage.engine import Transaction
 from openab.storage.schema import handoff_gates
 
 
 def _counting(column: sa.Column[int]) -> sa.Executable:
-    # An UPDATE, so that `tx.now()` is read anew behind the wait.
     return (
         sa.update(handoff_gates)
         .where(handoff_gates.c.receiver == sa.bindparam("account"))
         .values({column: column + 1})
-        .returning(column)
+        .returning(column, CLOCK)
     )
 
 
@@ -40,8 +40,9 @@ async def count_refusal(tx: Transaction, account: AccountId) -> int:
 
 
 async def _counted(tx: Transaction, account: AccountId, counting: sa.Executable) -> int:
-    found = (await tx.execute(counting, {"account": account})).scalar()
+    found = (await tx.execute(counting, {"account": account})).one_or_none()
     if found is None:
         await tx.execute(_MADE, {"receiver": account})
-        found = (await tx.execute(counting, {"account": account})).scalar_one()
-    return int(found)
+        found = (await tx.execute(counting, {"account": account})).one()
+    tx.heard(found.clock)
+    return int(found[0])

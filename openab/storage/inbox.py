@@ -29,6 +29,10 @@ class Entry:
     seen_at: datetime | None = None
 
 
+# PostgreSQL's INSERT class writes the very statement that SQLite takes too.
+_ADD = postgresql.insert(inbox).on_conflict_do_nothing()
+
+
 async def add(tx: Transaction, entry: Entry) -> bool:
     """Claim an event: True for exactly one caller, whoever else sees it, at whatever time."""
     values: dict[str, Any] = {
@@ -42,8 +46,7 @@ async def add(tx: Transaction, entry: Entry) -> bool:
         "turn_id": entry.turn_id,
         "seen_at": await tx.now(),
     }
-    # PostgreSQL's INSERT class writes the very statement that SQLite takes too.
-    result = await tx.execute(postgresql.insert(inbox).values(**values).on_conflict_do_nothing())
+    result = await tx.execute(_ADD, values)
     return bool(result.rowcount == 1)
 
 

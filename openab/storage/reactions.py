@@ -29,6 +29,22 @@ class Reactions:
     receipt: str | None = None
 
 
+_WISH = postgresql.insert(turn_reactions)
+_WISH_ANEW = _WISH.on_conflict_do_update(
+    index_elements=["turn_id", "message_id"],
+    set_={"wished": _WISH.excluded.wished, "due_at": _WISH.excluded.due_at, "tries": 0},
+)
+_DUE = (
+    sa.select(turn_reactions, turns.c.source)
+    .join(turns, turns.c.id == turn_reactions.c.turn_id)
+    .where(
+        turns.c.conversation == sa.bindparam("conversation"),
+        turn_reactions.c.due_at.is_not(None),
+    )
+    .order_by(turn_reactions.c.due_at, turn_reactions.c.message_id)
+)
+
+
 async def wish(tx: Transaction, turn: TurnId, emoji: str | None, due_at: datetime) -> None:
     """This emoji alone (or these, parted by spaces) should stand on the turn's trigger, from `due_at` on.
 
@@ -60,21 +76,17 @@ async def wish_on(
     due_at: datetime,
 ) -> None:
     """The same for any message of the turn's batch."""
-    statement = postgresql.insert(turn_reactions).values(
-        turn_id=turn,
-        message_id=message.message_id,
-        account=account,
-        conversation_id=message.conversation_id,
-        shown=[],
-        wished=emoji,
-        due_at=due_at,
-    )
-    new = statement.excluded
     await tx.execute(
-        statement.on_conflict_do_update(
-            index_elements=["turn_id", "message_id"],
-            set_={"wished": new.wished, "due_at": new.due_at, "tries": 0},
-        )
+        _WISH_ANEW,
+        {
+            "turn_id": turn,
+            "message_id": message.message_id,
+            "account": account,
+            "conversation_id": message.conversation_id,
+            "shown": [],
+            "wished": emoji,
+            "due_at": due_at,
+        },
     )
 
 
@@ -107,12 +119,7 @@ async def note(
 
 async def due_of(tx: Transaction, conversation: ConversationId) -> list[Reactions]:
     """The messages of this conversation's turns whose emoji are still to be made as wished."""
-    result = await tx.execute(
-        sa.select(turn_reactions, turns.c.source)
-        .join(turns, turns.c.id == turn_reactions.c.turn_id)
-        .where(turns.c.conversation == conversation, turn_reactions.c.due_at.is_not(None))
-        .order_by(turn_reactions.c.due_at, turn_reactions.c.message_id)
-    )
+    result = await tx.execute(_DUE, {"conversation": conversation})
     return [replace(_reactions(row), receipt=_receipt(row.source)) for row in result]
 
 

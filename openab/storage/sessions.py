@@ -12,6 +12,7 @@ from openab.domain.agent_events import UsageChanged
 from openab.domain.ids import AccountId, AcpSessionId, ConversationId, Incarnation, SessionKey
 from openab.domain.options import Choice, Option
 from openab.storage.conversations import Conversation
+from openab.storage.dialect import CLOCK
 from openab.storage.engine import Transaction
 from openab.storage.schema import sessions
 
@@ -104,26 +105,32 @@ async def ensure(
     return made
 
 
+_GET = sa.select(sessions).where(sessions.c.session_key == sa.bindparam("key"))
+_TAKE = (
+    sa.update(sessions)
+    .where(sessions.c.session_key == sa.bindparam("key"))
+    .values(
+        epoch=sessions.c.epoch + 1,
+        incarnation=sa.bindparam("host"),
+        last_activity_at=sa.bindparam("at"),
+    )
+    .returning(sessions, CLOCK)
+)
+
+
 async def get(tx: Transaction, key: SessionKey) -> Session | None:
     """The session of this key, if there is one."""
-    result = await tx.execute(sa.select(sessions).where(sessions.c.session_key == key))
+    result = await tx.execute(_GET, {"key": key})
     row = result.one_or_none()
     return _session(row) if row else None
 
 
 async def take(tx: Transaction, key: SessionKey, incarnation: Incarnation) -> Session:
     """Raise the session's epoch for a new commander; whoever held the former one is refused from now on."""
-    result = await tx.execute(
-        sa.update(sessions)
-        .where(sessions.c.session_key == key)
-        .values(
-            epoch=sessions.c.epoch + 1,
-            incarnation=incarnation,
-            last_activity_at=await tx.now(),
-        )
-        .returning(sessions)
-    )
-    return _session(result.one())
+    taken = {"key": key, "host": incarnation, "at": await tx.now()}
+    row = (await tx.execute(_TAKE, taken)).one()
+    tx.heard(row.clock)
+    return _session(row)
 
 
 async def locked(tx: Transaction, key: SessionKey) -> Session | None:

@@ -34,12 +34,28 @@ class Progress:
     phase: str
 
 
+_ENSURE = postgresql.insert(streams).on_conflict_do_nothing()
+_SEGMENT = postgresql.insert(stream_segments)
+# A commit of unknown outcome is repeated with what came since, under the same numbers.
+_APPEND = _SEGMENT.on_conflict_do_update(
+    index_elements=["turn_id", "n"], set_={"text": _SEGMENT.excluded.text}
+)
+_ADVANCE = (
+    sa.update(streams)
+    .where(streams.c.turn_id == sa.bindparam("b_turn"))
+    .values(
+        position=sa.bindparam("b_position"),
+        tools=sa.bindparam("b_tools"),
+        phase=sa.bindparam("b_phase"),
+        last_progress_at=sa.bindparam("b_at"),
+        last_sign_at=sa.bindparam("b_at"),
+    )
+)
+
+
 async def ensure(tx: Transaction, turn: TurnId, account: AccountId, phase: str) -> None:
     """A turn's stream row; doing it twice changes nothing."""
-    statement = postgresql.insert(streams).values(
-        turn_id=turn, account=account, phase=phase, tools=[]
-    )
-    await tx.execute(statement.on_conflict_do_nothing())
+    await tx.execute(_ENSURE, {"turn_id": turn, "account": account, "phase": phase, "tools": []})
 
 
 async def advance(tx: Transaction, steps: Sequence[Progress]) -> None:
@@ -57,17 +73,9 @@ async def advance(tx: Transaction, steps: Sequence[Progress]) -> None:
         for segment in step.segments
     ]
     if segments:
-        await tx.execute(_segment_insert(), segments)
+        await tx.execute(_APPEND, segments)
     await tx.execute(
-        sa.update(streams)
-        .where(streams.c.turn_id == sa.bindparam("b_turn"))
-        .values(
-            position=sa.bindparam("b_position"),
-            tools=sa.bindparam("b_tools"),
-            phase=sa.bindparam("b_phase"),
-            last_progress_at=sa.bindparam("b_at"),
-            last_sign_at=sa.bindparam("b_at"),
-        ),
+        _ADVANCE,
         [
             {
                 "b_turn": step.turn,
@@ -78,14 +86,6 @@ async def advance(tx: Transaction, steps: Sequence[Progress]) -> None:
             }
             for step in steps
         ],
-    )
-
-
-def _segment_insert() -> sa.Executable:
-    # A commit of unknown outcome is repeated with what came since, under the same numbers.
-    statement = postgresql.insert(stream_segments)
-    return statement.on_conflict_do_update(
-        index_elements=["turn_id", "n"], set_={"text": statement.excluded.text}
     )
 
 

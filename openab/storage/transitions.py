@@ -1,12 +1,14 @@
 """The only writer of `state` columns: one arrow of a lifecycle as one guarded UPDATE."""
 
 from enum import StrEnum
+from functools import cache
 from typing import TypeVar
 
 import sqlalchemy as sa
 
 from openab.domain.errors import OpenabError
 from openab.domain.machine import Machine
+from openab.storage.dialect import CLOCK
 from openab.storage.engine import Transaction
 
 State = TypeVar("State", bound=StrEnum)
@@ -14,6 +16,16 @@ State = TypeVar("State", bound=StrEnum)
 
 class StateChanged(OpenabError):
     """The row is not in the state it was read in: somebody else moved it; read it again."""
+
+
+@cache
+def _arrow(table: sa.Table) -> sa.Executable:
+    """Built once for each table; what is set is what the parameters name."""
+    row = table.c
+    guarded = sa.update(table).where(
+        row.id == sa.bindparam("moved_row"), row.state == sa.bindparam("moved_from")
+    )
+    return guarded.returning(CLOCK)
 
 
 async def transition(
@@ -31,11 +43,9 @@ async def transition(
     `before`; in both cases nothing was written.
     """
     after = machine.next(before, event)
-    result = await tx.execute(
-        sa.update(table)
-        .where(table.c.id == row_id, table.c.state == before)
-        .values(state=after.value, **values)
-    )
-    if result.rowcount != 1:
+    moved = {"moved_row": row_id, "moved_from": before, "state": after.value, **values}
+    told = (await tx.execute(_arrow(table), moved)).one_or_none()
+    if told is None:
         raise StateChanged(f"{table.name} {row_id} is no longer {before}")
+    tx.heard(told.clock)
     return after

@@ -28,6 +28,7 @@ from openab.domain.turn import (
 )
 from openab.storage.bindings import touch_of
 from openab.storage.conversations import account_of
+from openab.storage.dialect import locking
 from openab.storage.engine import Transaction
 from openab.storage.ids import new_id
 from openab.storage.schema import sessions, turn_log, turns
@@ -129,62 +130,86 @@ class NewTurn:
     tokens: int = 0
 
 
+# Statements that run for every message are built once: that costs more than running them.
+_ENQUEUE = sa.insert(turns)
+_GET = sa.select(turns).where(turns.c.id == sa.bindparam("id"))
+_LOCKED = locking(_GET)
+_OPEN = (
+    sa.select(turns)
+    .where(
+        # The partial index serves only a condition written word for word as its own.
+        sa.text("turns.state IN ('queued', 'running', 'answered')"),
+        turns.c.state.in_(("queued", "running")),
+    )
+    .order_by(turns.c.order_key, turns.c.seq)
+)
+_OPEN_HERE = _OPEN.where(
+    turns.c.account == account_of(sa.bindparam("conversation")),
+    turns.c.conversation == sa.bindparam("conversation"),
+)
+_RUNS_ELSEWHERE = sa.select(sa.literal(1)).where(
+    # The partial index serves only a condition written word for word as its own.
+    sa.text("turns.state = 'running'"),
+    turns.c.session_key == sa.bindparam("session"),
+    turns.c.id != sa.bindparam("turn"),
+)
+_FOLLOWING = (
+    sa.select(sa.func.coalesce(sa.func.max(turn_log.c.n), 0) + 1)
+    .where(turn_log.c.turn_id == sa.bindparam("of"))
+    .scalar_subquery()
+)
+_LOG = sa.insert(turn_log).values(turn_id=sa.bindparam("of"), n=_FOLLOWING)
+
+
 async def enqueue(tx: Transaction, new: NewTurn, planned: TurnId | None = None) -> TurnId:
     """Add a queued turn; a second one with its idempotency key is refused by the database."""
     turn = planned or TurnId(new_id())
     await tx.execute(
-        sa.insert(turns).values(
-            id=turn,
-            account=new.account,
-            conversation=new.conversation,
-            session_key=new.session_key,
-            seq=new.seq,
-            order_key=new.order_key,
-            idempotency_key=new.idempotency_key,
-            state=LIFECYCLE.initial.value,
-            source=new.source.value,
-            batch=[written(new.arrival)],
-            batch_tokens=new.tokens,
-            lane=new.requester_id if new.source is TurnSource.MESSAGE else None,
-            requester_id=new.requester_id,
-            requester_name=new.requester_name,
-            requester_is_bot=new.requester_is_bot,
-            trigger_conversation_id=new.trigger.conversation_id,
-            trigger_message_id=new.trigger.message_id,
-            thread_delivery=new.thread_delivery,
-            created_at=await tx.now(),
-        )
+        _ENQUEUE,
+        {
+            "id": turn,
+            "account": new.account,
+            "conversation": new.conversation,
+            "session_key": new.session_key,
+            "seq": new.seq,
+            "order_key": new.order_key,
+            "idempotency_key": new.idempotency_key,
+            "state": LIFECYCLE.initial.value,
+            "source": new.source.value,
+            "batch": [written(new.arrival)],
+            "batch_tokens": new.tokens,
+            "lane": new.requester_id if new.source is TurnSource.MESSAGE else None,
+            "requester_id": new.requester_id,
+            "requester_name": new.requester_name,
+            "requester_is_bot": new.requester_is_bot,
+            "trigger_conversation_id": new.trigger.conversation_id,
+            "trigger_message_id": new.trigger.message_id,
+            "thread_delivery": new.thread_delivery,
+            "created_at": await tx.now(),
+        },
     )
     return turn
 
 
 async def get(tx: Transaction, turn: TurnId) -> Turn | None:
     """The turn of this id, if there is one."""
-    result = await tx.execute(sa.select(turns).where(turns.c.id == turn))
+    result = await tx.execute(_GET, {"id": turn})
     row = result.one_or_none()
     return _turn(row) if row else None
 
 
 async def locked(tx: Transaction, turn: TurnId) -> Turn | None:
     """The same, and nobody else can change it before this transaction ends."""
-    result = await tx.execute(sa.select(turns).where(turns.c.id == turn).with_for_update())
-    row = result.one_or_none()
-    return _turn(row) if row else None
+    row = (await tx.execute(_LOCKED, {"id": turn})).one_or_none()
+    if row is None:
+        return None
+    tx.heard(row.clock)
+    return _turn(row)
 
 
 async def open_of(tx: Transaction, conversation: ConversationId) -> list[Turn]:
     """The queued and running turns here, in the order in which they run."""
-    result = await tx.execute(
-        sa.select(turns)
-        .where(
-            # The partial index serves only a condition written word for word as its own.
-            sa.text("turns.state IN ('queued', 'running', 'answered')"),
-            turns.c.account == account_of(conversation),
-            turns.c.conversation == conversation,
-            turns.c.state.in_(("queued", "running")),
-        )
-        .order_by(turns.c.order_key, turns.c.seq)
-    )
+    result = await tx.execute(_OPEN_HERE, {"conversation": conversation})
     return sorted((_turn(row) for row in result), key=lambda turn: turn.state != TurnState.RUNNING)
 
 
@@ -192,29 +217,15 @@ async def open_for(tx: Transaction, session: SessionKey) -> list[Turn]:
     """The queued and running turns of a session, in whatever conversation that is bound to it."""
     account = sa.select(sessions.c.account).where(sessions.c.session_key == session)
     result = await tx.execute(
-        sa.select(turns)
-        .where(
-            # The partial index serves only a condition written word for word as its own.
-            sa.text("turns.state IN ('queued', 'running', 'answered')"),
-            turns.c.account == account.scalar_subquery(),
-            turns.c.session_key == session,
-            turns.c.state.in_(("queued", "running")),
-        )
-        .order_by(turns.c.order_key, turns.c.seq)
+        _OPEN.where(turns.c.account == account.scalar_subquery(), turns.c.session_key == session)
     )
     return sorted((_turn(row) for row in result), key=lambda turn: turn.state != TurnState.RUNNING)
 
 
 async def is_running_elsewhere(tx: Transaction, turn: Turn) -> bool:
     """Whether another turn of the same session runs now: in another conversation that is bound to it."""
-    result = await tx.execute(
-        sa.select(sa.literal(1)).where(
-            # The partial index serves only a condition written word for word as its own.
-            sa.text("turns.state = 'running'"),
-            turns.c.session_key == turn.session_key,
-            turns.c.id != turn.id,
-        )
-    )
+    other = {"session": turn.session_key, "turn": turn.id}
+    result = await tx.execute(_RUNS_ELSEWHERE, other)
     return result.one_or_none() is not None
 
 
@@ -327,16 +338,8 @@ async def log(
     tx: Transaction, turn: TurnId, event: str, detail: Mapping[str, object] | None = None
 ) -> None:
     """Add a line to the turn's log; the event is the constant word that the process logs use too."""
-    following = (
-        sa.select(sa.func.coalesce(sa.func.max(turn_log.c.n), 0) + 1)
-        .where(turn_log.c.turn_id == turn)
-        .scalar_subquery()
-    )
-    await tx.execute(
-        sa.insert(turn_log).values(
-            turn_id=turn, n=following, event=event, detail=dict(detail or {}), at=await tx.now()
-        )
-    )
+    line = {"of": turn, "event": event, "detail": dict(detail or {}), "at": await tx.now()}
+    await tx.execute(_LOG, line)
 
 
 async def log_of(tx: Transaction, turn: TurnId) -> list[dict[str, Any]]:

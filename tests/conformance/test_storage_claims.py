@@ -129,8 +129,8 @@ class TestAClaim:
     ) -> None:
         async with sqlite_database.read() as tx:
             now = await tx.now()
-            condition = conversations._has_work(now, ACCOUNT)
-            statement = sa.select(table.c.id).where(condition)
+            query = sa.select(table.c.id).where(conversations._has_work())
+            statement = query.params(now=now, accounts=[ACCOUNT])
             text = statement.compile(
                 dialect=sa.create_engine("sqlite://").dialect,
                 compile_kwargs={"literal_binds": True},

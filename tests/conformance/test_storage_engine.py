@@ -18,6 +18,8 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from openab.ports.tasks import end, spawn
+from openab.storage import conversations
+from openab.storage.conversations import Ownership
 from openab.storage.engine import (
     CommitUnknown,
     Conflict,
@@ -30,6 +32,7 @@ from openab.storage.engine import (
 from openab.storage.schema import accounts
 from openab.storage.schema import database as database_table
 from openab.storage.upgrade import upgrade
+from tests.builders import a_conversation
 
 Result = TypeVar("Result")
 _SOON = 60.0
@@ -346,6 +349,27 @@ class TestTheClock:
             for _ in range(8):
                 group.create_task(one())
         assert moments == sorted(moments)
+
+    async def test_of_an_owner_is_read_behind_its_lock(self, postgres_database: Database) -> None:
+        """It comes with the locked row, and is none from before the wait for it."""
+        database, waits = postgres_database, asyncio.Event()
+        async with database.transaction() as tx:
+            where = await a_conversation(tx)
+
+        async def second() -> datetime:
+            async with database.transaction() as tx:
+                waits.set()
+                await conversations.lock(tx, Ownership(where.id, where.epoch))
+                return await tx.now()
+
+        async with asyncio.TaskGroup() as group, database.transaction() as tx:
+            await conversations.hold(tx, where.id)
+            later = group.create_task(second())
+            await waits.wait()
+            # Long enough for it to stand behind the lock: nothing tells that it does.
+            await tx.execute(sa.text("SELECT pg_sleep(0.3)"))
+            released = await tx.now()
+        assert later.result() > released
 
     async def test_of_the_transaction_would_be_stale_there(
         self, postgres_database: Database
