@@ -74,8 +74,12 @@ class AgentRun:
         where: Conversation,
         cancelled: asyncio.Event,
         earlier: LeftBehind,
+        under_way: asyncio.Event,
     ) -> None:
-        """`earlier`: what the attempts before this one left; the agent is told of it."""
+        """`earlier`: what the attempts before this one left; the agent is told of it.
+
+        `under_way` is set when it has been prompted.
+        """
         self._services = services
         self._ownership = ownership
         self._where = where
@@ -83,6 +87,7 @@ class AgentRun:
         self._session = session
         self._cancelled = cancelled
         self._earlier = earlier
+        self._under_way = under_way
         self._name = AgentSession(
             services.database.id, session.key, session.generation, session.epoch
         )
@@ -195,6 +200,7 @@ class AgentRun:
         incarnation = services.agents.incarnation
         prompt = Prompt(turn.id, turn.attempt, turn.step, incarnation, blocks)
         await services.agents.prompt(self._name, prompt)
+        self._under_way.set()
         feed.phase(Phase.WORKING)
         record.phase = "working"
         services.signals.tell("agent_prompted")

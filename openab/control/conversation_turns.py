@@ -1,8 +1,9 @@
 """The turn side of a conversation's owner: which turn runs, which waits, and what becomes of a lost one."""
 
+import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 import structlog
 
@@ -24,10 +25,9 @@ from openab.storage.deliveries import Delivery
 from openab.storage.engine import Transaction
 from openab.storage.turns import Turn
 
-if TYPE_CHECKING:
-    from asyncio import Task
-
 log = structlog.get_logger()
+#: So long a run that begins has for itself: people wait for the agent, not for an emoji.
+_HEAD_START_SECONDS = 0.25
 
 
 class ConversationTurns:
@@ -52,7 +52,7 @@ class ConversationTurns:
         #: The next turn's session works in another conversation that is bound to it.
         self.waits_for_session = False
         self._runner: TurnRunner | None = None
-        self._run: Task[None] | None = None
+        self._run: asyncio.Task[None] | None = None
         #: The lost turn whose verdict was that it is run again, until it is.
         self._again: TurnId | None = None
         #: Whose run the database refused for good.
@@ -108,6 +108,16 @@ class ConversationTurns:
             )
             await self._show_sub_agents(tx, first)
         await self._advance(waiting, now)
+
+    async def set_off(self) -> None:
+        """Return when the run that has begun has prompted its agent, or has had its head start."""
+        if self._runner is None or self._runner.under_way.is_set():
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_HEAD_START_SECONDS):
+                await self._runner.under_way.wait()
+        # Nobody waits for it once more.
+        self._runner.under_way.set()
 
     async def _show_sub_agents(self, tx: Transaction, first: Turn | None) -> None:
         """Whoever watches a turn sees which sub-agents work for its session."""
@@ -239,5 +249,6 @@ class ConversationTurns:
         try:
             await runner.run()
         finally:
+            runner.under_way.set()
             # Before anybody can see that the run is over: the same turn may be started once more.
             self._services.pool.leave(runner.turn_id)

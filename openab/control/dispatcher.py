@@ -73,6 +73,8 @@ class Dispatcher:
         self._orphans: set[Ownership] = set()
         self._waits = Waits("claim_failed")
         self._is_claiming = False
+        #: Somebody who knows of work has named a conversation that is not held here.
+        self._is_named = False
         self._succession = Succession(services)
         self._woken = asyncio.Event()
 
@@ -82,6 +84,7 @@ class Dispatcher:
         if held and not held.task.done():
             held.owner.wake()
         else:
+            self._is_named = self._is_named or conversation is not None
             self._woken.set()
 
     def writer(self, ref: ConversationRef) -> LiveWriter:
@@ -183,13 +186,9 @@ class Dispatcher:
             self._waits.note(error)
 
     async def _claim_some(self) -> int:
-        settings = self._services.settings
         held = self._working()
-        async with self._services.database.read() as tx:
-            if not await conversations.is_any_claimable(
-                tx, [settings.account], settings.call, held
-            ):
-                return 0
+        if not await self._may_find_some(held):
+            return 0
         asked_at = self._services.clock()
         self._is_claiming = True
         try:
@@ -200,6 +199,15 @@ class Dispatcher:
             self._services.leases.note_claim(ownership, asked_at)
             self._hold(where, ownership)
         return len(claims)
+
+    async def _may_find_some(self, held: list[ConversationId]) -> bool:
+        """Whether it is worth a write; who knows of work is not asked whether there is any."""
+        if self._is_named:
+            self._is_named = False
+            return True
+        settings = self._services.settings
+        async with self._services.database.read() as tx:
+            return await conversations.is_any_claimable(tx, [settings.account], settings.call, held)
 
     def _working(self) -> list[ConversationId]:
         """The conversations whose owners work; where a lease ended unnoticed, they take it again."""

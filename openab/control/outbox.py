@@ -83,6 +83,7 @@ class Outbox:
         self._signals = signals
         self._on_sent = on_sent
         self._count = count
+        self._has_recovered = False
         self._unrecorded: tuple[Delivery, Answer] | None = None
         self._personas = Personas(database, channel, settings, where, ownership)
         self._attempts = AttemptMaker(
@@ -97,15 +98,19 @@ class Outbox:
         async with self._database.read() as tx:
             left = await deliveries.open_of(tx, self._where.id)
         if not any(delivery.state is DeliveryState.SENDING for delivery in left):
+            self._has_recovered = True
             return
         async with self._database.transaction() as tx:
             await conversations.lock(tx, self._ownership)
             for delivery in await deliveries.open_of(tx, self._where.id):
                 if delivery.state is DeliveryState.SENDING:
                     await deliveries.record(tx, delivery, Doubtful(), had_doubt=True)
+        self._has_recovered = True
 
     async def step(self) -> Step:
         """Try the first open row, if it is due. Raises LeaseLost and DatabaseUnavailable."""
+        if not self._has_recovered:
+            await self.recover()
         if self._unrecorded:
             await self._record_unrecorded()
             return Step(did=True)

@@ -1,7 +1,6 @@
 """Owns one conversation from claim to release: runs its turns and sends what it is owed."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
 
@@ -105,7 +104,7 @@ class ConversationOwner:
         self.wake()
 
     async def run(self) -> None:
-        """Recover, work, give back."""
+        """Work, give back."""
         try:
             await self._work()
         except LeaseLost as error:
@@ -134,20 +133,15 @@ class ConversationOwner:
         self._writer.close()
         await self._turns.close()
 
-    async def _recover(self) -> bool:
-        await self._outbox.recover()
-        return True
-
     async def _work(self) -> None:
-        for step in (self._recover, self._step):
-            while not await self._survive(step):
-                if self._lost.is_set():
-                    raise LeaseLost("the lease could not be renewed")
+        while not await self._survive():
+            if self._lost.is_set():
+                raise LeaseLost("the lease could not be renewed")
 
-    async def _survive(self, step: Callable[[], Awaitable[bool]]) -> bool:
+    async def _survive(self) -> bool:
         """A database that is away for a while costs time, nothing else; the epoch guards what follows."""
         try:
-            is_done = await step()
+            is_done = await self._step()
         except (Transient, Unknown, StateChanged) as error:
             # A row that somebody else moved meanwhile is read again, too.
             await self._waits.rest(error)
@@ -179,6 +173,7 @@ class ConversationOwner:
         self._woken.clear()
         await self._hold_on()
         await self._turns.tend()
+        await self._turns.set_off()
         # A call may take long: turns end and begin beside it.
         sent, was_woken = await beside(
             f"send {self._where.id}", self._outbox.step(), self._woken, self._turns.tend

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -115,7 +114,10 @@ class StreamRecord:
     def _add(self, text: str, *, is_new: bool) -> None:
         if self._segments and not is_new:
             last = self._segments[-1]
-            self._segments[-1] = replace(last, text=last.text + text)
+            # Not by `replace`: this is done for every delta of every turn.
+            self._segments[-1] = Segment(
+                last.n, last.text + text, last.is_new_message, last.attempt
+            )
         else:
             self._segments.append(Segment(self._next_segment, text, is_new, self._attempt))
             self._next_segment += 1

@@ -23,7 +23,7 @@ from openab.domain.options import Option
 from openab.domain.turn import Claimed, TurnState
 from openab.ports.feed import Phase, TurnFeed, TurnOpening
 from openab.ports.tasks import end, spawn
-from openab.storage import conversations, sessions, streams, turns
+from openab.storage import conversations, sessions, turns
 from openab.storage.conversations import Conversation, Ownership
 from openab.storage.engine import Transaction
 from openab.storage.sessions import Session
@@ -71,6 +71,8 @@ class TurnRunner:
         self._on_lost = on_lost
         self._wake = wake
         self._cancelled = asyncio.Event()
+        #: The agent has been prompted, or is not going to be.
+        self.under_way = asyncio.Event()
         self._agent: AgentRun | None = None
         self._feed: TurnFeed | None = None
         self._placeholder = TurnPlaceholder(services, ownership, is_recovered=is_recovered)
@@ -149,6 +151,7 @@ class TurnRunner:
             self._where,
             self._cancelled,
             self._earlier,
+            self.under_way,
         )
         self._agent = agent
         try:
@@ -198,8 +201,8 @@ class TurnRunner:
                 # Whoever works with the session keeps it: the epoch is not raised after all.
                 raise _WorksElsewhere
             if turn.state is TurnState.QUEUED:
-                await self._record_claim(tx, turn)
-            self._turn = await _reread(tx, turn)
+                turn = await self._record_claim(tx, turn)
+            self._turn = turn
             if self._is_recovered:
                 await self._take_up(tx)
             self._mode = settings.mode(where.ref, where.has_other_bot)
@@ -215,13 +218,15 @@ class TurnRunner:
         if turn.attempt > 1:
             self._said = over_attempts([*map(body_of, self._earlier.parts(turn.attempt - 1)), ""])
 
-    async def _record_claim(self, tx: Transaction, turn: Turn) -> None:
-        incarnation = self._services.agents.incarnation
-        now = await tx.now()
-        await turns.record(
+    async def _record_claim(self, tx: Transaction, turn: Turn) -> Turn:
+        """The locked turn as it is from now on."""
+        incarnation, now = self._services.agents.incarnation, await tx.now()
+        state = await turns.record(
             tx, turn, Claimed(), started_at=now, attempt=1, step=1, incarnation=incarnation
         )
-        await streams.ensure(tx, turn.id, turn.account, "starting")
+        return replace(
+            turn, state=state, started_at=now, attempt=1, step=1, incarnation=incarnation
+        )
 
     def _open_feed(self, session: Session) -> TurnFeed:
         feed = self._services.feeds.open(
