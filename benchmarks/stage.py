@@ -124,7 +124,8 @@ class Stage:
         """A tag and the prompt that carries it."""
         self._tags += 1
         tag = f"t{self._tags}"
-        return tag, f"[[bench={tag}:{chunks}:{seconds}]]"
+        # Not at its head, where the broker looks for directives of its own.
+        return tag, f"please [[bench={tag}:{chunks}:{seconds}]]"
 
     async def converse(self, count: int, chunks: int = 1, seconds: float = 0.0) -> None:
         """Open so many conversations by a mention in a channel each; returns when all are prompted.
@@ -154,10 +155,12 @@ class Stage:
         return {tag: self.receipts.at[tag] - at for tag, at in said.items()}
 
     async def quiet(self, seconds: float = _QUIET_SECONDS, within: float = 300.0) -> None:
-        """Until the bot has asked Discord for nothing for so long: all answers are out."""
+        """Until the bot has asked Discord for nothing for so long, from now on: all answers are out."""
         loop, requests = asyncio.get_running_loop(), self.discord.journal.requests
+        # What was said just now has not been answered: the silence before it tells nothing.
+        began = loop.time()
         async with asyncio.timeout(within):
-            while (due := requests[-1].at + seconds) > loop.time():  # noqa: ASYNC110 - silence gives no sign
+            while (due := max(began, requests[-1].at) + seconds) > loop.time():  # noqa: ASYNC110 - silence gives no sign
                 await asyncio.sleep(due - loop.time())
 
     async def settle(self, seconds: float) -> tuple[float, float]:
