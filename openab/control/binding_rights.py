@@ -5,7 +5,7 @@ from openab.domain.binding import SessionBinding, TargetKind
 from openab.domain.gates import may_press
 from openab.domain.ids import PlatformId
 from openab.domain.message import Author, Place
-from openab.storage import conversations, session_reports, sessions, spawns
+from openab.storage import conversations, deliveries, session_reports, sessions, spawns
 from openab.storage.conversations import Conversation
 from openab.storage.engine import Transaction
 from openab.storage.sessions import Session
@@ -43,12 +43,18 @@ async def may_reach(
         return False
     if home.place is not Place.DM:
         is_operator = author.id in settings.operators()
-        if is_operator or _channel_of(home) == _channel_of(here):
+        is_near = _channel_of(home) == _channel_of(here)
+        if is_operator or (is_near and await _is_seen_by_all(tx, home)):
             return True
     # A binding is over one day; what was asked where it was gives no right to the session itself.
     return home.id == here.id or await session_reports.has_asked(
         tx, session, author.id, at_home=True
     )
+
+
+async def _is_seen_by_all(tx: Transaction, home: Conversation) -> bool:
+    """Whether whoever sees the channel sees it: a thread that people opened may be private."""
+    return home.place is Place.CHANNEL or await deliveries.thread_of(tx, home.id) is not None
 
 
 def _channel_of(where: Conversation) -> PlatformId:

@@ -8,6 +8,7 @@ from openab.control.completions import release_held
 from openab.control.persist import Waits
 from openab.control.services import Services
 from openab.domain.errors import Transient, Unknown
+from openab.storage import bindings, spawns
 from openab.storage.transitions import StateChanged
 
 log = structlog.get_logger()
@@ -20,18 +21,25 @@ class BindingSweep:
         self._services = services
 
     async def run(self) -> None:
-        """Sweep now and again until the task is cancelled; at once over where nothing is ever bound."""
+        """Sweep now and again until the task is cancelled, also where nothing is bound any more."""
         settings = self._services.settings
         waits = Waits("binding_sweep_waits")
-        while settings.binding.enabled:
+        while True:
             try:
-                await self.sweep()
+                if await self._has_any():
+                    await self.sweep()
             except (Transient, Unknown, StateChanged) as error:
                 # What somebody else moved meanwhile, or nobody can tell, is looked at next time.
                 waits.note(error)
             else:
                 waits.over()
             await asyncio.sleep(settings.binding.sweep_every.total_seconds())
+
+    async def _has_any(self) -> bool:
+        services = self._services
+        async with services.database.read() as tx:
+            account = services.settings.account
+            return bool(await bindings.open_of(tx, account) or await spawns.held_of(tx, account))
 
     async def sweep(self) -> int:
         """One look at all that is not ended, and at what waits for a binding; how many moved on."""

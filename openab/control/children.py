@@ -22,6 +22,7 @@ from openab.storage.engine import Transaction
 from openab.storage.spawns import Spawn
 from openab.storage.turns import Arrival, NewTurn
 from openab.text import spawn_words
+from openab.text.binding_words import ASKED_BY, ASKED_IN
 from openab.text.titles import thread_title
 
 log = structlog.get_logger()
@@ -93,9 +94,8 @@ async def _bind(
         bound_by="" if spawn.requester_is_bot else spawn.requester_id,
         limits=settings.binding.limits,
         metadata={
-            "agent": spawn.agent,
-            "by": spawn.requester_name,
-            "from": asked_in.ref.conversation_id,
+            ASKED_BY: spawn.requester_name,
+            ASKED_IN: asked_in.ref.conversation_id,
         },
     )
     return session.key

@@ -12,6 +12,7 @@ from openab.storage.conversations import Conversation
 from openab.storage.engine import Transaction
 from openab.storage.sessions import Session
 from openab.text import binding_replies as replies
+from openab.text.binding_words import ASKED_BY
 from openab.text.mentions import conversation_named
 
 
@@ -74,7 +75,7 @@ async def _bind(
                 here.ref,
                 bound_by=author.id,
                 limits=settings.binding.limits,
-                metadata={"by": author.display_name},
+                metadata={ASKED_BY: author.display_name},
             )
     except BindingRefused as error:
         return replies.focus_refused(error.code, str(error))

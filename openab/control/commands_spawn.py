@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from openab.control.bound_sessions import session_key_here
 from openab.control.settings import Settings
-from openab.control.spawning import Asked, spawn
+from openab.control.spawning import Asked, hold_for_spawn, spawn
 from openab.domain.ids import ConversationId, ConversationRef, SessionKey
 from openab.domain.message import Author, Place
 from openab.domain.spawn import SpawnRefusal
@@ -26,7 +26,7 @@ async def spawn_for_person(
     wake: Callable[[ConversationId], None],
 ) -> str:
     """Owe the sub-agent, or say why not; `wake` hints that its channel owes the first message."""
-    await conversations.hold(tx, here.id)
+    await hold_for_spawn(tx, here)
     asked = Asked(
         agent=options.get(AGENT, "").strip(),
         task=options.get(TASK, ""),

@@ -9,8 +9,8 @@ from openab.control.elsewhere import owe_in
 from openab.control.settings import Settings
 from openab.control.spawning import completion_key
 from openab.domain.delivery import DeliveryKind, Purpose
-from openab.domain.destination import Destination, EventKind, Fallback, Mode, Reason
-from openab.domain.ids import ConversationId, MessageRef, PlatformId, TurnId, snowflake
+from openab.domain.destination import Destination, EventKind, Fallback, Mode, Reason, resolve
+from openab.domain.ids import ConversationId, MessageRef, PlatformId, SessionKey, TurnId, snowflake
 from openab.domain.message import Author, AuthorKind, InboundMessage, sender_record
 from openab.domain.outbound import answer_body, presentation_body
 from openab.domain.spawn import Finished, Held, SpawnState
@@ -18,20 +18,21 @@ from openab.domain.turn import Outcome, TurnSource
 from openab.routing.router import resolve_destination
 from openab.storage import bindings, conversations, deliveries, sessions, spawns, streams, turns
 from openab.storage.conversations import Conversation
-from openab.storage.deliveries import Owed
+from openab.storage.deliveries import Delivery, Owed
 from openab.storage.engine import Transaction
 from openab.storage.spawns import Spawn
-from openab.storage.transitions import StateChanged
 from openab.storage.turns import Arrival, NewTurn, Turn
-from openab.text import spawn_words
+from openab.text import notices, spawn_words
 from openab.text.split import MESSAGE_LIMIT
 
 log = structlog.get_logger()
+#: In the key of each part of an answer that was held.
+_HELD = ":held:"
 #: What is done where nothing is bound that the completion could go to: chosen here, and nowhere else.
 _FALLBACKS = {
     # The thread was given up while the agent worked: whoever asked still wants the answer.
     Reason.NO_ACTIVE_BINDING: Fallback.REPORT_TO_REQUESTER,
-    # It is bound in several places, and none of them is nearer.
+    # It is bound in several places, its own no more among them, and none of them is nearer.
     Reason.NO_REQUESTER_MATCH: Fallback.HOLD,
     Reason.MISSING_REQUESTER: Fallback.DROP_WITH_NOTICE,
     Reason.INVALID_REQUESTER: Fallback.DROP_WITH_NOTICE,
@@ -70,11 +71,12 @@ async def completion_of(tx: Transaction, settings: Settings, turn: Turn) -> Comp
     if spawn is None or spawn.state is not SpawnState.OPENED:
         return None
     requester = await conversations.get(tx, spawn.requester_conversation)
-    destination = await resolve_destination(
-        tx, settings.bindings, EventKind.TASK_COMPLETION, turn.session_key, requester.ref
-    )
-    mode, reason = destination.mode.value, destination.reason.value
-    tx.after_commit(lambda: settings.count_routed(mode, reason))
+    destination = await _routed(tx, settings, turn.session_key, requester)
+    if destination.reason is Reason.NO_REQUESTER_MATCH:
+        # Somebody brought the session elsewhere as well: the task's own conversation is the nearest.
+        own = await conversations.get(tx, turn.conversation)
+        nearest = await _routed(tx, settings, turn.session_key, own)
+        destination = nearest if nearest.binding else destination
     if destination.mode is Mode.BOUND and destination.binding:
         bound = await bindings.get(tx, destination.binding.binding_id)
         assert bound is not None
@@ -91,6 +93,17 @@ async def completion_of(tx: Transaction, settings: Settings, turn: Turn) -> Comp
         )
     )
     return Completion(spawn, destination, fallback, requester.id if is_shown else None)
+
+
+async def _routed(
+    tx: Transaction, settings: Settings, session: SessionKey, requester: Conversation
+) -> Destination:
+    destination = await resolve_destination(
+        tx, settings.bindings, EventKind.TASK_COMPLETION, session, requester.ref
+    )
+    mode, reason = destination.mode.value, destination.reason.value
+    tx.after_commit(lambda: settings.count_routed(mode, reason))
+    return destination
 
 
 async def conclude(
@@ -128,28 +141,41 @@ async def conclude(
 async def release_held(tx: Transaction, settings: Settings) -> int:
     """Show every completion for which there is a conversation by now; how many.
 
-    Decided anew by the router, so that it goes to a bound conversation or is held on.
+    Decided anew by the router, so that it goes to a bound conversation or is held on, for as long
+    as finished rows are kept at all.
     """
-    released = 0
+    released, now = 0, await tx.now()
     for spawn in await spawns.held_of(tx, settings.account):
         assert spawn.session is not None
         requester = await conversations.get(tx, spawn.requester_conversation)
-        destination = await resolve_destination(
-            tx, settings.bindings, EventKind.TASK_COMPLETION, spawn.session, requester.ref
-        )
-        if destination.binding is None:
+        known = await settings.bindings.list_by_session(tx, spawn.session)
+        if resolve(spawn.session, known, requester.ref).binding is None:
+            if settings.keep and now - (spawn.settled_at or now) > settings.keep:
+                await spawns.record(tx, spawn, Finished())
+                log.warning("held_completion_dropped", spawn=spawn.id)
             continue
+        destination = await _routed(tx, settings, spawn.session, requester)
+        assert destination.binding is not None
         bound = await bindings.get(tx, destination.binding.binding_id)
         assert bound is not None
-        try:
-            async with tx.savepoint():
-                await _show(tx, settings, spawn, bound.conversation)
-                await spawns.record(tx, spawn, Finished())
-        except StateChanged:
-            # Somebody else showed it at this moment; the caller's own work goes on.
-            continue
+        await _show(tx, settings, spawn, bound.conversation)
+        await spawns.record(tx, spawn, Finished())
         released += 1
     return released
+
+
+async def held_lost(tx: Transaction, settings: Settings, dead: Delivery, reason: str) -> bool:
+    """Say where it was asked for that a part of a held answer could not be shown; False: it is none."""
+    stem, _, part = dead.key.partition(_HELD)
+    spawn = await spawns.get(tx, stem.removeprefix("spawn:")) if part else None
+    if spawn is None:
+        return False
+    where = await conversations.get(tx, spawn.requester_conversation)
+    shown_in = await conversations.get(tx, dead.conversation)
+    trouble = notices.answer_undelivered(reason)
+    text = spawn_words.undelivered(spawn.agent, shown_in.ref.conversation_id, trouble)
+    await owe_in(tx, settings, where, f"{dead.key}:lost", presentation_body(text))
+    return True
 
 
 async def _show(tx: Transaction, settings: Settings, spawn: Spawn, where: ConversationId) -> None:
@@ -159,7 +185,7 @@ async def _show(tx: Transaction, settings: Settings, spawn: Spawn, where: Conver
             Owed(
                 account=settings.account,
                 conversation=where,
-                key=f"spawn:{spawn.id}:held:{number}:v1",
+                key=f"spawn:{spawn.id}{_HELD}{number}:v1",
                 kind=DeliveryKind.CREATE,
                 purpose=Purpose.NOTICE,
                 body=answer_body(text),

@@ -20,6 +20,7 @@ from openab.control.refusals import Refused, instead_of_edit, settle_refusal, te
 from openab.control.retire import is_placeholder, is_pointless, retire_older
 from openab.control.settings import Settings
 from openab.control.settling import settle_turn
+from openab.control.spawning import hold_for_starter
 from openab.control.writer import ConversationWriter
 from openab.domain.delivery import (
     Begun,
@@ -210,6 +211,7 @@ class Outbox:
     async def _begin(self, delivery: Delivery) -> tuple[Delivery, Delivery | None] | None:
         """Commit to the one try. None: it turned out to be settled, or to have nothing to do."""
         async with self._database.transaction() as tx:
+            await hold_for_starter(tx, delivery)
             where = await conversations.lock(tx, self._ownership)
             fresh = await deliveries.get(tx, delivery.id)
             if fresh is None or fresh.state not in {DeliveryState.PENDING, DeliveryState.UNKNOWN}:
@@ -253,6 +255,7 @@ class Outbox:
     async def _record(self, delivery: Delivery, answer: Answer) -> None:
         """Write down how a try ended; it is kept in mind until that is known to be done."""
         async with self._database.transaction() as tx:
+            await hold_for_starter(tx, delivery)
             where = await conversations.lock(tx, self._ownership)
             fresh = await deliveries.get(tx, delivery.id)
             # Not so if an earlier commit of this very answer was in doubt.
@@ -350,6 +353,7 @@ class Outbox:
         finding = await self._finding(delivery)
         self._signals.tell("delivery_looked_up")
         async with self._database.transaction() as tx:
+            await hold_for_starter(tx, delivery)
             await conversations.lock(tx, self._ownership)
             fresh = await deliveries.get(tx, delivery.id)
             if fresh is None or fresh.state is not DeliveryState.UNKNOWN:

@@ -8,6 +8,7 @@ import structlog
 from openab.control.attempt import Answer
 from openab.control.bound_sessions import unbind_here
 from openab.control.children import starter_settled
+from openab.control.completions import held_lost
 from openab.control.elsewhere import owe_in, told_about
 from openab.control.handoff_settling import concluded
 from openab.control.parent import thread_refused
@@ -158,6 +159,8 @@ async def _dead(tx: Transaction, refused: Refused) -> None:
         await concluded(tx, refused.settings, refused.where, dead, answer.reason)
     elif dead.purpose is Purpose.STARTER:
         await starter_settled(tx, refused.settings, refused.where, dead)
+    elif dead.purpose is Purpose.NOTICE:
+        await held_lost(tx, refused.settings, dead, answer.reason)
 
 
 async def tell_loss(

@@ -16,7 +16,7 @@ from openab.domain.spawn import Refused, SpawnRefusal, SpawnState, Standing, ref
 from openab.domain.turn import TurnSource
 from openab.storage import conversations, deliveries, spawns, turns
 from openab.storage.conversations import Conversation
-from openab.storage.deliveries import Owed
+from openab.storage.deliveries import Delivery, Owed
 from openab.storage.engine import Transaction
 from openab.storage.spawns import NewSpawn, Spawn
 from openab.storage.turns import Turn
@@ -116,6 +116,21 @@ async def spawn_from(
             await owe_notice(tx, turn, f"turn:{turn.id}:spawn:v1", text)
     else:
         await turns.log(tx, turn.id, "spawn_owed", {"agent": agent, "spawn": made})
+
+
+async def hold_for_spawn(tx: Transaction, at: Conversation) -> None:
+    """Lock where a spawn is asked for and where its starter is owed, in everybody's order."""
+    channel = await _channel(tx, at)
+    for place in sorted({at.id, channel.id if channel else at.id}):
+        await conversations.hold(tx, place)
+
+
+async def hold_for_starter(tx: Transaction, starter: Delivery) -> None:
+    """Lock what the fate of a starter is told in, before anything else is locked."""
+    spawn = await spawns.of_starter(tx, starter.id) if starter.purpose is Purpose.STARTER else None
+    if spawn is not None:
+        for place in sorted({starter.conversation, spawn.requester_conversation}):
+            await conversations.hold(tx, place)
 
 
 async def refuse(tx: Transaction, settings: Settings, spawn: Spawn, reason: SpawnRefusal) -> None:

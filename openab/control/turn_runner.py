@@ -14,6 +14,7 @@ from openab.control.outcome import Run, finish, prepared, redacted, trouble
 from openab.control.persist import persist
 from openab.control.services import Services
 from openab.control.shortening import Shortening
+from openab.control.spawning import hold_for_spawn
 from openab.control.stream_log import StreamRecord
 from openab.control.turn_placeholder import TurnPlaceholder
 from openab.domain.agent_events import EndKind, PromptEnded, UsageChanged
@@ -316,6 +317,8 @@ class TurnRunner:
         """Store it, unless it is stored already."""
         async with self._services.database.transaction() as tx:
             await hold_places(tx, self._turn)
+            if self._intent.sub_agent:
+                await hold_for_spawn(tx, self._where)
             where = await conversations.lock(tx, self._ownership)
             turn = await _reread(tx, self._turn)
             if turn.state is not TurnState.RUNNING:

@@ -14,12 +14,16 @@ from openab.text.neutralize import neutralize
 _LONGEST_NAME = 40
 #: The key of a binding's metadata that names who asked for it, as people call them.
 ASKED_BY = "by"
+#: Of one that was asked for elsewhere: the conversation where.
+ASKED_IN = "in"
 
 
 def begun(binding: SessionBinding) -> str:
     """The first word in a conversation that is bound: to what, for whom, how long, and how it ends."""
     person = binding.metadata.get(ASKED_BY, "")
-    by = f", as {_inert(person)} asked" if person else ""
+    place = binding.metadata.get(ASKED_IN, "")
+    where = f" in <#{_inert(place)}>" if place else ""
+    by = f", as {_inert(person)} asked{where}" if person else ""
     return (
         f"🔗 What is said here goes to {_target(binding)} from now on{by}. {_lasts(binding)} "
         "`/unfocus` ends it, `/session idle` and `/session max-age` change how long it lasts."

@@ -10,9 +10,10 @@ from itertools import count
 import pytest
 
 from openab.channels.discord.bindings import DiscordBindings
-from openab.control.bound_sessions import session_key_here
+from openab.control.bound_sessions import session_here, session_key_here
 from openab.control.settings import BindingSettings, Settings
 from openab.domain.binding import EndReason, Limits, SessionBinding, TargetKind
+from openab.domain.delivery import DeadReason, DeliveryKind, GivenUp, Purpose
 from openab.domain.gates import GatePolicy
 from openab.domain.ids import PlatformId, SessionKey
 from openab.domain.message import (
@@ -23,11 +24,13 @@ from openab.domain.message import (
     InboundMessage,
     Place,
 )
+from openab.domain.outbound import MessageBody
 from openab.domain.spawn import Opened, SpawnLimits
 from openab.domain.turn import CancelledQueued, TurnState
 from openab.routing.bindings import Bindings
 from openab.storage import bindings, conversations, deliveries, sessions, spawns, turns
 from openab.storage.conversations import Conversation
+from openab.storage.deliveries import Owed
 from openab.storage.engine import Database, Transaction
 from openab.storage.spawns import Spawn
 from openab.storage.turns import Turn
@@ -94,19 +97,44 @@ class Bench:
         return answer.text
 
     async def session(
-        self, where: str, parent: str = HOME, place: Place = Place.THREAD, named: str | None = None
+        self,
+        where: str,
+        parent: str = HOME,
+        place: Place = Place.THREAD,
+        named: str | None = None,
+        *,
+        is_private: bool = False,
     ) -> SessionKey:
-        """A session that nobody has asked anything in."""
+        """A session that nobody has asked anything in; `is_private`: of a thread that people opened."""
         async with self.database.transaction() as tx:
             ref = a_ref(where, parent if place is Place.THREAD else None)
             home = await conversations.ensure(tx, ref, place)
+            if place is Place.THREAD and not is_private:
+                await self._opened_by_us(tx, home)
             return await a_session(tx, home, named)
+
+    async def _opened_by_us(self, tx: Transaction, thread: Conversation) -> None:
+        """On a message of the channel, so that whoever sees the channel sees it."""
+        owed = Owed(
+            account=ACCOUNT,
+            conversation=thread.id,
+            key=f"thread:{thread.id}",
+            kind=DeliveryKind.THREAD,
+            purpose=Purpose.THREAD,
+            body=MessageBody("a thread"),
+            seq=1,
+            is_owed=False,
+        )
+        await deliveries.owe(tx, owed)
+        for delivery in await deliveries.open_of(tx, thread.id):
+            await deliveries.record(tx, delivery, GivenUp(DeadReason.SUPERSEDED))
 
     async def subagent(self, thread: str, requested_in: str, agent: str = "luna") -> SessionKey:
         """A sub-agent whose thread and session are there."""
         async with self.database.transaction() as tx:
             asked_in = await a_conversation(tx, requested_in, HOME)
             own = await a_conversation(tx, thread, HOME)
+            await self._opened_by_us(tx, own)
             key = await a_session(tx, own, agent)
             made = await a_spawn(tx, asked_in, f"starter-{thread}", agent=agent)
             spawn = await spawns.get(tx, made)
@@ -287,6 +315,17 @@ class TestFocus:
                 command = at.command(thread, FOCUS, who, parent=ELSEWHERE, session=where)
                 await at.stage.commands.answer(command)
                 assert await at.target(thread) == key_of(where)
+
+    async def test_out_of_a_thread_that_people_opened_only_by_who_has_asked_there(
+        self, database: Database
+    ) -> None:
+        """It may be private, and nothing tells a bystander's right to see it."""
+        async with bench(database) as at:
+            key = await at.session("100", is_private=True)
+            told = await at.used("200", FOCUS, session="100")
+            assert told == binding_replies.session_not_yours()
+            await at.used("201", FOCUS, OPERATOR, session="100")
+            assert await at.target("201") == key
 
     async def test_a_direct_conversation_is_brought_by_its_person_alone(
         self, database: Database
@@ -704,6 +743,18 @@ class TestSwitchedOff:
             await at.session("100")
             assert await at.used("200", kind, session="100") == binding_replies.switched_off()
             assert await at.bound("200") is None
+
+    async def test_what_was_bound_is_kept_and_not_followed(self, database: Database) -> None:
+        async with bench(database) as at:
+            await at.session("100")
+            await at.used("200", FOCUS, session="100")
+        off, on = settings(binding=BindingSettings()), settings()
+        async with database.transaction() as tx:
+            here = await conversations.find(tx, a_ref("200"))
+            assert here is not None
+            assert await session_key_here(tx, off, here) == key_of("200")
+            assert (await session_here(tx, off, here)).key == key_of("200")
+            assert await session_key_here(tx, on, here) == key_of("100")
 
 
 class TestTextTwins:

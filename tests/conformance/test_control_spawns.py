@@ -15,7 +15,7 @@ from openab.control.spawning import Asked
 from openab.control.spawning import spawn as give
 from openab.domain.binding import BindingStatus, EndReason, SessionBinding, TargetKind
 from openab.domain.ids import ConversationId, SessionKey
-from openab.domain.message import CommandKind, Place
+from openab.domain.message import CommandKind, InboundMessage, Place
 from openab.domain.spawn import SpawnLimits, SpawnRefusal, SpawnState
 from openab.domain.turn import TurnSource, TurnState
 from openab.ports.agent import Prompt
@@ -306,7 +306,7 @@ class TestACompletion:
         assert not [line for line in here + ours(stage, HOME) if line.endswith("No way.")]
 
 
-async def _is_held(agents: Family) -> bool:
+async def _is_held(agents: StageAgents) -> bool:
     return not agents.may_end.is_set()
 
 
@@ -349,44 +349,26 @@ class TestWhatIsHeld:
     async def test_is_shown_once_as_soon_as_it_belongs_to_one_place(
         self, database: Database
     ) -> None:
-        """Bound in two places, and neither is where it was asked for: nobody can say which is meant."""
-        agents = Family()
-        agents.held = saying("Which one?")
-        async with on_stage(database, spawning(), agents=agents) as stage:
-            message = stage.say(giving(agents.held))
-            await stage.until(lambda: _is_held(agents))
-            (spawn,) = await spawned(database)
-            assert spawn.session
-            other = await bound_too(stage, spawn.session, "8001")
-            agents.may_end.set()
-            await over(stage, 3)
-            await stage.quiet()
+        """Bound in two other places, and no more in its own: nobody can say which is meant."""
+        async with on_stage(database, spawning(), agents=Family()) as stage:
+            message, other = await self.held(stage)
             (held,) = await spawned(database)
             (informing,) = [
                 turn for turn in await all_turns(database) if turn.source is TurnSource.COMPLETION
             ]
             before = ours(stage, "8001")
             sweep = BindingSweep(stage.services)
-            assert await sweep.sweep() == 0
+            await sweep.sweep()
             async with database.transaction() as tx:
-                (child,) = [
-                    one
-                    for one in await bindings.of_session(tx, spawn.session)
-                    if one.binding.binding_id != other.binding_id
-                ]
-                await stage.settings.bindings.unbind(
-                    tx, child.binding.binding_id, EndReason.UNFOCUSED
-                )
+                await stage.settings.bindings.unbind(tx, other.binding_id, EndReason.UNFOCUSED)
             # People need not wait for a sweep: what they do about a binding shows it.
             await stage.press("8001", kind=CommandKind.SESSION)
             (freed,) = await spawned(database)
             assert freed.state is SpawnState.FINISHED
             await sweep.sweep()
-            await sweep.sweep()
             await stage.until(lambda: _shows(stage, "8001", "Which one?"))
             await stage.quiet()
-            (released,) = await spawned(database)
-        assert (held.state, released.state) == (SpawnState.HELD, SpawnState.FINISHED)
+        assert held.state is SpawnState.HELD
         assert not [line for line in before if "Which one?" in line]
         assert len([line for line in ours(stage, "8001") if "Which one?" in line]) == 1
         told = ours(stage, message.message_id)
@@ -394,6 +376,63 @@ class TestWhatIsHeld:
         # The parent has the answer, and is not told that people had read it.
         assert "which people have not been shown" in informing.batch[0].text
         assert not [line for line in told + ours(stage, HOME) if line.endswith("Which one?")]
+
+    async def test_and_cannot_be_shown_is_told_where_it_was_asked_for(
+        self, database: Database
+    ) -> None:
+        async with on_stage(database, spawning(), agents=Family()) as stage:
+            message, other = await self.held(stage)
+            refused = ChannelRejected(Refusal.FORBIDDEN, "Missing Permissions", 50013)
+            stage.channel.fail(
+                "create_message",
+                refused,
+                times=9,
+                when=lambda call: call.body is not None and call.body.content == "Which one?",
+            )
+            async with database.transaction() as tx:
+                await stage.settings.bindings.unbind(tx, other.binding_id, EndReason.UNFOCUSED)
+            await BindingSweep(stage.services).sweep()
+            await stage.until(lambda: _shows(stage, message.message_id, "could not be delivered"))
+            await stage.quiet()
+        assert [line for line in ours(stage, message.message_id) if "<#8001>" in line]
+
+    async def held(self, stage: Stage) -> tuple[InboundMessage, SessionBinding]:
+        """A task whose end is held: its session is bound in 8001 and in 8002, which is returned."""
+        assert isinstance(stage.agents, Family)
+        stage.agents.held = saying("Which one?")
+        message = stage.say(giving(stage.agents.held))
+        await stage.until(lambda: _is_held(stage.agents))
+        (spawn,) = await spawned(stage.database)
+        assert spawn.session
+        async with stage.database.transaction() as tx:
+            await stage.settings.bindings.unbind(tx, spawn.session, EndReason.UNFOCUSED)
+        await bound_too(stage, spawn.session, "8001")
+        other = await bound_too(stage, spawn.session, "8002")
+        stage.agents.may_end.set()
+        await over(stage, 3)
+        await stage.quiet()
+        return message, other
+
+    async def test_is_nothing_of_a_task_whose_session_is_brought_elsewhere_as_well(
+        self, database: Database
+    ) -> None:
+        agents = Family()
+        agents.held = saying("Here.")
+        async with on_stage(database, spawning(), agents=agents) as stage:
+            stage.say(giving(agents.held))
+            await stage.until(lambda: _is_held(agents))
+            (spawn,) = await spawned(database)
+            assert spawn.session
+            await bound_too(stage, spawn.session, "8001")
+            agents.may_end.set()
+            _, task, _ = await over(stage, 3)
+            await stage.quiet()
+            async with database.read() as tx:
+                child = await conversations.get(tx, task.conversation)
+            (after,) = await spawned(database)
+        assert after.state is SpawnState.FINISHED
+        assert [line for line in ours(stage, child.ref.conversation_id) if line.endswith("Here.")]
+        assert not [line for line in ours(stage, "8001") if line.endswith("Here.")]
 
 
 class TestASessionInTwoConversations:
