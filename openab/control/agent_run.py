@@ -237,8 +237,7 @@ class AgentRun:
         """The folder first, then room for one more agent, and only then the agent that works there."""
         services, spec = self._services, self._services.settings.spec_of(self._session.key)
         if spec is None:
-            name = named_agent(self._session.key)
-            said = f"the agent {name!r} is not configured any more: write [agents.{name}] for it"
+            said = notices.not_configured_any_more(named_agent(self._session.key) or "")
             raise AgentRefused(AgentFailure(FailureKind.NOT_CONFIGURED, said))
         placed = await self._placing.place(spec.working_dir)
         self.preface = placed.told

@@ -314,6 +314,11 @@ def agent_failed(failure: AgentFailure) -> str:
     return _SENTENCES[failure.kind](failure) + _tail(failure.stderr_tail)
 
 
+def not_configured_any_more(agent: str) -> str:
+    """Why nobody can answer, as an agent's failure tells it."""
+    return f"the agent {agent!r} is not configured any more: write [agents.{agent}] for it"
+
+
 def workspace_refused(fault: str, alias: str, detail: str, known: Sequence[str]) -> str:
     """Why a session has no folder to work in, as an agent's failure tells it; `fault` is the port's word."""
     who = f"The workspace {_name(alias)}" if alias else "The agent's working_dir"
