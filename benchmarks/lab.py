@@ -9,12 +9,14 @@ import argparse
 import asyncio
 import random
 import sys
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 
 from benchmarks.report import spread
 from benchmarks.workload import DATABASES, new_database
 from tests.lab.invariants import INVARIANTS
-from tests.lab.laboratory import Setting, open_laboratory
+from tests.lab.laboratory import Setting, open_laboratory, open_rooms
 from tests.lab.runs import Report, by_chance, every_point
 
 
@@ -42,14 +44,22 @@ async def _run(told: argparse.Namespace, database: str) -> Report:
 
     report = Report(seed=told.seed, watch=watch)
     print(f"{database}: seed {told.seed}")
-    async with new_database(database) as address, open_laboratory(Setting(address)) as lab:
+    async with new_database(database) as address:
         if told.every_point:
-            await every_point(lab, report)
+            asked = await _at_every_point(Setting(address), report)
         else:
-            await by_chance(lab, report, told.kills, told.conversations)
-        asked = len(lab.said)
+            async with open_laboratory(Setting(address)) as lab:
+                await by_chance(lab, report, told.kills, told.conversations)
+                asked = len(lab.said)
     print(summary(report, asked))
     return report
+
+
+async def _at_every_point(setting: Setting, report: Report) -> int:
+    with tempfile.TemporaryDirectory() as claims:
+        async with open_rooms(setting, Path(claims)) as rooms:
+            await every_point(rooms, report)
+            return sum(len(lab.said) for lab in rooms)
 
 
 def summary(report: Report, asked: int) -> str:

@@ -1,5 +1,6 @@
 """One promise of the broker broken on purpose: the laboratory must notice."""
 
+import asyncio
 import itertools
 import secrets
 from dataclasses import replace
@@ -8,7 +9,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from openab.channels.discord import bodies
+from openab.control import children, outbox
+from openab.ports.tasks import spawn
 from openab.storage import conversations, inbox
+from openab.storage.engine import Database
 from openab.storage.schema import conversations as rows
 
 
@@ -51,5 +55,26 @@ def _inbox() -> None:
     setattr(inbox, "add", anew)  # noqa: B010
 
 
-_BREAKS = {"nonce": _nonce, "epoch": _epoch, "inbox": _inbox}
+def _opening() -> None:
+    """What hangs on a starter is made a moment after the commit that confirms it."""
+    databases: list[Database] = []
+    begin, open_child = outbox.Outbox.__init__, children.starter_settled
+
+    def begun(self: Any, database: Database, *args: Any, **named: Any) -> None:
+        databases.append(database)
+        begin(self, database, *args, **named)
+
+    async def opened(*told: Any) -> None:
+        await asyncio.sleep(0.3)
+        async with databases[-1].transaction() as tx:
+            await open_child(tx, *told)
+
+    async def settled(tx: Any, *told: Any) -> None:
+        tx.after_commit(lambda: spawn("opening", opened(*told)))
+
+    setattr(outbox.Outbox, "__init__", begun)  # noqa: B010
+    setattr(outbox, "starter_settled", settled)  # noqa: B010
+
+
+_BREAKS = {"nonce": _nonce, "epoch": _epoch, "inbox": _inbox, "opening": _opening}
 BROKEN = tuple(_BREAKS)

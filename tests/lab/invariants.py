@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 from openab.text.neutralize import neutralize
+from tests.lab import delegation
 from tests.lab.observation import WORD, MessageSeen, Observation, TurnSeen
 
 #: How each end shows on the message that asked.
@@ -17,6 +18,8 @@ _FACES = {"done": "🆗", "failed": "😱", "interrupted": "😱", "cancelled": 
 #: A presentation message that begins so shows a turn that goes on.
 _LIVE = re.compile(r"-# (?:⏳|📥|🔄|🔐|📡)")
 _FENCE = re.compile(r"^ {0,3}```.*$", re.MULTILINE)
+#: Stays beside the face on a hand-off that was accepted.
+_TAKEN = "📥"
 _SPACE = re.compile(r"\s+")
 
 
@@ -80,7 +83,7 @@ def interrupted_only_by_death(seen: Observation) -> Iterator[str]:
 def one_final_answer(seen: Observation) -> Iterator[str]:
     """Every ended turn has one answer, whole, once, and the answers come in the turns' order."""
     for conversation in sorted({turn.conversation for turn in seen.turns}):
-        ended = [turn for turn in seen.turns_in(conversation) if turn.outcome]
+        ended = [turn for turn in seen.turns if turn.outcome and seen.home_of(turn) == conversation]
         yield from _answers(seen, conversation, ended)
 
 
@@ -95,7 +98,9 @@ def _answers(seen: Observation, conversation: str, ended: list[TurnSeen]) -> Ite
     wordless = sum(len(messages) for tag, messages in groups if not tag)
     if wordless != len(silent):
         yield f"{conversation}: {wordless} answers without text, {len(silent)} turns without"
-    if [turn.order for turn in order] != sorted(turn.order for turn in order):
+    # A result that has no thread any more comes when it comes.
+    mine = [turn.order for turn in order if turn.conversation == conversation]
+    if mine != sorted(mine):
         yield f"{conversation}: answers in the order {[turn.tags for turn in order]}"
     for tag, messages in groups:
         if tag and tag not in speaking:
@@ -129,7 +134,8 @@ def _whole(seen: Observation, turn: TurnSeen, messages: list[MessageSeen]) -> It
             yield f"turn {turn.id} {turn.tags}: {piece[-60:]!r} is not shown whole"
         rest.append(before)
     notice = "".join([*rest, shown])
-    is_plain = turn.outcome == "completed" and turn.attempt <= 1
+    is_at_home = seen.home_of(turn) == turn.conversation
+    is_plain = turn.outcome == "completed" and turn.attempt <= 1 and is_at_home
     if WORD.search(notice) or (is_plain and notice):
         yield f"turn {turn.id} {turn.tags} shows more than was said: {notice[:200]!r}"
     if turn.outcome in {"interrupted", "cancelled", "failed"} and not notice:
@@ -155,12 +161,18 @@ def nothing_is_left(seen: Observation) -> Iterator[str]:
     for message in seen.messages:
         if message.is_presentation and (message.has_buttons or _LIVE.match(message.content)):
             yield f"{message.conversation}: left over: {message.content[:80]!r}"
-    faces = {turn.trigger: _FACES.get(turn.state) for turn in seen.turns}
+    asked = [turn for turn in seen.turns if turn.source != "completion"]
+    faces = {turn.trigger: _FACES.get(turn.state) for turn in asked}
     for said in seen.said:
         wanted = faces.get(said.message_id)
-        shown = list(seen.reactions.get(said.message_id, ()))
+        shown = [one for one in seen.reactions.get(said.message_id, ()) if one != _TAKEN]
         if shown != ([wanted] if wanted else []):
             yield f"{said.tag} shows {shown} instead of {wanted}"
+    for spawn in seen.spawns:
+        wanted = faces.get(spawn.starter)
+        shown = list(seen.reactions.get(spawn.starter, ()))
+        if spawn.turn and shown != [wanted]:
+            yield f"the starter {spawn.starter} shows {shown} instead of {wanted}"
 
 
 def no_mistake_in_the_log(seen: Observation) -> Iterator[str]:
@@ -178,6 +190,13 @@ INVARIANTS: tuple[Callable[[Observation], Iterator[str]], ...] = (
     one_final_answer,
     prompts_in_order,
     nothing_is_left,
+    delegation.each_task_is_given_once,
+    delegation.each_sub_agent_is_started_once,
+    delegation.each_result_is_in_one_place,
+    delegation.each_parent_is_told_once,
+    delegation.each_binding_comes_to_its_end,
+    delegation.each_handoff_is_sent_once,
+    delegation.each_handoff_is_taken_once,
     no_mistake_in_the_log,
 )
 

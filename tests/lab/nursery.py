@@ -18,8 +18,8 @@ from typing import Any
 import openab
 from openab.cli.main import main as openab_main
 from tests.lab.broken import break_promise
-from tests.lab.tripwire import ORDER_VARIABLE, SOCKET_VARIABLE, SPARED_VARIABLE, Tripwire
-from tests.lab.wrapping import wrap
+from tests.lab.tripwire import CLAIMS_VARIABLE, ORDER_VARIABLE, SOCKET_VARIABLE, Tripwire
+from tests.lab.wrapping import hasten, wrap
 
 #: What openab imports only when it is needed.
 _LATE = (
@@ -37,6 +37,7 @@ def main(broken: str) -> None:
     _import_everything()
     wire = Tripwire()
     wrap(wire)
+    hasten()
     break_promise(broken)
     gc.freeze()
     living: set[int] = set()
@@ -89,7 +90,7 @@ def _live(order: dict[str, Any], wire: Tripwire) -> int:
     os.environ.clear()
     os.environ.update(order["env"])
     sys.argv = ["openab", *order["argv"]]
-    told = (os.environ.pop(name, "") for name in (SOCKET_VARIABLE, ORDER_VARIABLE, SPARED_VARIABLE))
+    told = (os.environ.pop(name, "") for name in (SOCKET_VARIABLE, ORDER_VARIABLE, CLAIMS_VARIABLE))
     wire.connect(*told)
     try:
         openab_main()

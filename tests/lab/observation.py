@@ -8,10 +8,20 @@ from typing import Any
 
 #: Every message that people say in the laboratory carries one, so that it is known wherever it comes up.
 TAG = re.compile(r"\btag=(m\d+);")
-#: What agents say there is made of these: the tag of the message that asked, and a running number.
-WORD = re.compile(r"\b(m\d+)\.(\d+)\b")
-_TRANSCRIPT = re.compile(
-    r"Your own memory of this conversation was lost\..*?End of the transcript\.", re.DOTALL
+#: What agents say there is made of these: the tag of what asked, and a running number. What a sub-agent's
+#: result asks is tagged by the thread in which it is told.
+WORD = re.compile(r"\b([mt]\d+)\.(\d+)\b")
+#: How the message begins that tells a session of a sub-agent's result.
+RESULT = "[openab: your sub-agent"
+_THREAD = re.compile(r'"thread_id":"(\d+)"')
+_ENVELOPE = re.compile(
+    r'<@\d+>\n\{"schema":"openab\.multibot\.handoff\.v1".*?"event_id":"([0-9a-f-]+)"'
+)
+#: What an agent is reminded of, and what it said before it was lost.
+_REMINDED = re.compile(
+    r"Your own memory of this conversation was lost\..*?End of the transcript\."
+    r"|You were interrupted in the middle of this request.*?Go on from where you were\.",
+    re.DOTALL,
 )
 
 
@@ -57,11 +67,62 @@ class TurnSeen:
     trigger: str
     started_at: float = 0.0
     answered_at: float = 0.0
+    #: What made it, and the key that makes it single.
+    source: str = "message"
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SpawnSeen:
+    """A spawn's row."""
+
+    id: str
+    state: str
+    #: Where it was asked for.
+    parent: str
+    parent_turn: str | None
+    #: The message that its thread hangs on, "" if none is known; the thread's id, too.
+    starter: str
+    turn: str | None
+    session: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class BindingSeen:
+    """A binding's row."""
+
+    session: str
+    place: str
+    state: str
+    #: 0: it is active.
+    ended_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class HandoffSeen:
+    """A hand-off's row."""
+
+    event_id: str
+    direction: str
+    state: str
+    turn: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class EnvelopeSeen:
+    """A hand-off's message that stands in a conversation at the end."""
+
+    message_id: str
+    event_id: str
+    is_ours: bool
+    conversation: str = ""
+    #: Our bot's reactions.
+    marks: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class MessageSeen:
-    """A message of the bot that stands in a conversation at the end."""
+    """A message of the bot, under whatever name, that stands in a conversation at the end."""
 
     message_id: str
     conversation: str
@@ -72,6 +133,12 @@ class MessageSeen:
     def is_presentation(self) -> bool:
         """Whether it is no answer."""
         return self.content.startswith("-# ")
+
+    @property
+    def event_id(self) -> str:
+        """The event of the hand-off that it carries; "" for every other message."""
+        found = _ENVELOPE.match(self.content)
+        return found[1] if found else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +156,14 @@ class Observation:
     deaths: Sequence[float] = ()
     #: Log lines that only a mistake in the code brings about.
     mistakes: Sequence[str] = ()
+    #: Thread → the channel above.
+    threads: Mapping[str, str] = field(default_factory=dict)
+    spawns: Sequence[SpawnSeen] = ()
+    bindings: Sequence[BindingSeen] = ()
+    #: The keys of the sessions of named agents.
+    sessions: Sequence[str] = ()
+    handoffs: Sequence[HandoffSeen] = ()
+    envelopes: Sequence[EnvelopeSeen] = ()
 
     def prompts_of(self, turn: TurnSeen) -> list[PromptSeen]:
         """The prompts that carry the turn's messages, in order."""
@@ -104,12 +179,25 @@ class Observation:
         here = [turn for turn in self.turns if turn.conversation == conversation]
         return sorted(here, key=lambda turn: turn.order)
 
+    def home_of(self, turn: TurnSeen) -> str:
+        """Where its answer belongs: its own conversation, or where a task was asked for if its own was given up."""
+        spawn = next((one for one in self.spawns if one.turn == turn.id), None)
+        if turn.source != "spawn" or spawn is None:
+            return turn.conversation
+        is_bound = any(
+            one.session == spawn.session
+            and one.place == turn.conversation
+            and (not one.ended_at or one.ended_at > turn.answered_at)
+            for one in self.bindings
+        )
+        return turn.conversation if is_bound else spawn.parent
+
     def answers_in(self, conversation: str) -> list[MessageSeen]:
         """The bot's messages there that are answers, in the network's order."""
         return [
             one
             for one in self.messages
-            if one.conversation == conversation and not one.is_presentation
+            if one.conversation == conversation and not one.is_presentation and not one.event_id
         ]
 
 
@@ -136,17 +224,23 @@ def prompts_in(lines: Iterable[str]) -> list[PromptSeen]:
 def _begun(entry: Mapping[str, Any]) -> dict[str, Any]:
     message = entry["message"]
     blocks = [str(block.get("text", "")) for block in message["params"]["prompt"]]
-    asked = _TRANSCRIPT.sub("", "\n".join(blocks))
+    asked = _REMINDED.sub("", "\n".join(blocks))
     return {
         "session": message["params"]["sessionId"],
         "pid": entry["pid"],
         "at": entry["at"],
         "until": entry["at"],
-        "tags": tuple(dict.fromkeys(TAG.findall(asked))),
+        "tags": _tags_of(asked, blocks),
         "text": [],
         "end": None,
         "request": message["id"],
     }
+
+
+def _tags_of(asked: str, blocks: Sequence[str]) -> tuple[str, ...]:
+    if blocks and blocks[-1].startswith(RESULT):
+        return (f"t{_THREAD.findall(asked)[-1]}",)
+    return tuple(dict.fromkeys(TAG.findall(asked)))
 
 
 def _note(prompt: dict[str, Any], entry: Mapping[str, Any]) -> None:
@@ -175,7 +269,10 @@ def _seen(one: Mapping[str, Any]) -> PromptSeen:
 
 def turn_of(row: Mapping[str, Any]) -> TurnSeen:
     """A row of `turns`, joined with its conversation's id on the network (`place`)."""
-    batch = json.loads(row["batch"])
+    batch, source = json.loads(row["batch"]), row["source"]
+    # What a sub-agent is asked, and what its parent is told, is nobody's message.
+    messages = () if source in {"spawn", "completion"} else batch
+    tags = tuple(tag for one in batch for tag in TAG.findall(one["text"]))
     return TurnSeen(
         id=row["id"],
         conversation=row["place"],
@@ -184,11 +281,13 @@ def turn_of(row: Mapping[str, Any]) -> TurnSeen:
         outcome=row["outcome"],
         attempt=row["attempt"],
         raw=bytes(row["raw"] or b"").decode("utf-8", "surrogatepass"),
-        messages=tuple(str(one["record"]["message_id"]) for one in batch),
-        tags=tuple(tag for one in batch for tag in TAG.findall(one["text"])),
+        messages=tuple(str(one["record"]["message_id"]) for one in messages),
+        tags=(f"t{row['place']}",) if source == "completion" else tags,
         trigger=row["trigger_message_id"],
         started_at=(row["started_at"] or 0) / 1e6,
         answered_at=(row["answered_at"] or 0) / 1e6,
+        source=source,
+        key=row["idempotency_key"],
     )
 
 

@@ -3,6 +3,7 @@
 import ast
 import inspect
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -47,13 +48,14 @@ def agent_methods() -> list[str]:
     return port_methods(Agents)
 
 
-def transactions(package: str = "control") -> set[str]:
+@cache
+def transactions(package: str = "control") -> frozenset[str]:
     """The commits of a package: `commit:control.outbox.Outbox._record`, …, one a function."""
     found: set[str] = set()
     for path in sorted((_CODE / package).glob("*.py")):
         module = f"{package}.{path.stem}"
         found |= {f"commit:{module}.{name}" for name in opening(path.read_text(encoding="utf-8"))}
-    return found
+    return frozenset(found)
 
 
 def opening(source: str) -> set[str]:

@@ -5,13 +5,14 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from openab.ports.tasks import spawn
 from tests.lab.brood import Life, Order
-from tests.lab.laboratory import Laboratory, NoPlace
+from tests.lab.laboratory import Laboratory
+from tests.lab.people import NoPlace
 from tests.lab.stories import STORIES, Story
 from tests.lab.tripwire import ANY, KINDS, NEW
 
@@ -140,58 +141,70 @@ async def _until(fits: Callable[[], bool]) -> None:
 
 
 async def every_point(
-    lab: Laboratory,
+    labs: Sequence[Laboratory],
     report: Report,
-    stories: Sequence[Story] = (),
     is_enough: Callable[[Report], bool] = lambda _report: True,
 ) -> Report:
     """Each life is killed at the first point at which none was killed before, until there is none.
 
+    The laboratories share the points and the stories, and work side by side: most of a life is waiting.
     The stories are told again, a few times, while the report `is_enough` not yet: on a slow machine
     people give up before everything that they wanted has happened.
     """
-    strokes = Strokes(lab, report)
     began = time.monotonic()
-    life = await _first(lab, strokes, report)
-    in_vain = 0
-    while in_vain == 0 or (in_vain < _MOST_IN_VAIN and not is_enough(report)):
-        known = len(report.strokes)
-        people = spawn("people", _all(lab, list(stories or STORIES.values()), 3))
-        life = await _while(people, lab, strokes, report, life)
-        in_vain = in_vain + 1 if len(report.strokes) == known else 0
-    await _finish(lab, strokes, report, life)
+    rooms = [Room(lab, report) for lab in labs]
+    await _each(room.open() for room in rooms)
+    for again in range(_MOST_IN_VAIN):
+        shares = [list(STORIES.values())[n :: len(rooms)] for n in range(len(rooms))]
+        await _each(room.exhaust(shares[(n + again) % len(rooms)]) for n, room in enumerate(rooms))
+        if is_enough(report):
+            break
+    await _each(room.close() for room in rooms)
     report.seconds = time.monotonic() - began
     return report
 
 
-async def _first(lab: Laboratory, strokes: Strokes, report: Report) -> Life | None:
-    """Nobody talks until the account listens: what was said before its first start is not answered."""
-    hearing = spawn("hearing", lab.hears())
-    return await _while(hearing, lab, strokes, report, None)
-
-
-async def _while(
-    task: "asyncio.Task[None]", lab: Laboratory, strokes: Strokes, report: Report, life: Life | None
-) -> Life | None:
-    """Strike at points that are new until the task has ended."""
-    while not task.done():
-        life = await strokes.strike(Order(NEW), life, task.done)
-        lab.spared.write_text("\n".join(report.hits))
-    await task
-    return life
-
-
-async def _all(lab: Laboratory, stories: Sequence[Story], at_once: int) -> None:
-    """Every story once, so many at a time."""
-    left = list(stories)
-
-    async def tell() -> None:
-        while left:
-            await _told(left.pop(0), lab)
-
+async def _each(steps: Iterable[Coroutine[None, None, None]]) -> None:
     async with asyncio.TaskGroup() as group:
-        for n in range(at_once):
-            group.create_task(tell(), name=f"person {n}")
+        for n, step in enumerate(steps):
+            group.create_task(step, name=f"room {n}")
+
+
+class Room:
+    """One of the laboratories in which every point is struck."""
+
+    def __init__(self, lab: Laboratory, report: Report) -> None:
+        self._lab, self._report = lab, report
+        self._strokes = Strokes(lab, report)
+        self._life: Life | None = None
+        self._struck = 0
+
+    async def open(self) -> None:
+        """Nobody talks until the account listens: what was said before its first start is not answered."""
+        await self._while(spawn("hearing", self._lab.hears()))
+
+    async def exhaust(self, stories: Sequence[Story]) -> None:
+        """Tell the stories beside one another, then each alone until nothing new comes while it is told."""
+        await self._while(spawn("people", self._tell(stories)))
+
+    async def _tell(self, stories: Sequence[Story]) -> None:
+        await _each(_told(story, self._lab) for story in stories)
+        for story in stories:
+            struck = -1
+            while struck != self._struck:
+                struck = self._struck
+                await _told(story, self._lab)
+
+    async def close(self) -> None:
+        """Come to rest, and judge."""
+        await _finish(self._lab, self._strokes, self._report, self._life)
+
+    async def _while(self, task: "asyncio.Task[None]") -> None:
+        """Strike at points that are new until the task has ended."""
+        while not task.done():
+            self._life = await self._strokes.strike(Order(NEW), self._life, task.done)
+            self._struck += self._life is None
+        await task
 
 
 async def by_chance(lab: Laboratory, report: Report, rounds: int, conversations: int) -> Report:
@@ -242,5 +255,5 @@ async def _finish(lab: Laboratory, strokes: Strokes, report: Report, life: Life 
     life = await strokes.last(life)
     report.violations += await lab.settled(_SETTLE_SECONDS)
     if report.violations:
-        report.picture = lab.picture()
+        report.picture += lab.picture()
     await strokes.close(life)

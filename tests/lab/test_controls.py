@@ -4,8 +4,10 @@ import signal
 
 import pytest
 
-from openab.simulator.discord import commit_then
+from openab.simulator.discord import commit_then, hang
+from openab.simulator.discord.journal import Request
 from tests.lab.brood import Life, Order
+from tests.lab.delegation import each_task_is_given_once
 from tests.lab.invariants import (
     no_mistake_in_the_log,
     one_final_answer,
@@ -51,10 +53,10 @@ async def test_an_inbox_key(is_broken: bool) -> None:
         await _begun(lab)
         gate = lab.gate("open")
         first = await lab.mention(10, before=f"[[until={gate}]]")
-        assert await lab.shows(first.id, "-# ")
+        assert await lab.shows(first.id, "-# ", first)
         lab.discord.faults.deliver("twice", bot_id=lab.bot.id, event="MESSAGE_CREATE")
         second = await lab.say(first.id, 10)
-        await lab.shows(first.id, "Queued behind")
+        await lab.shows(first.id, "Queued behind", first)
         gate.touch()
         await lab.ended(second)
         seen = await lab.rested()
@@ -74,6 +76,31 @@ async def test_an_epoch(is_broken: bool) -> None:
     async with open_laboratory(setting) as lab:
         told = list(raw_is_what_agents_said(await _overtaken(lab)))
         assert bool(told) is is_broken, told
+
+
+@_KEPT_OR_BROKEN
+async def test_a_child_that_is_opened_with_its_starter(is_broken: bool) -> None:
+    """The broker dies right after the commit that confirms the message on which the thread hangs."""
+    broken = "opening" if is_broken else ""
+    async with open_laboratory(Setting(broken=broken, lease_seconds=20, call_seconds=10)) as lab:
+        first = await _begun(lab)
+        starter = lab.discord.faults.add(hang(_SECONDS), route="create_message", when=_is_starter)
+        asked = await lab.delegate(10)
+        # From then on nothing else is under way.
+        assert await lab.ended(asked)
+        await starter.wait_hits()
+        first.order(Order("commit:control.outbox.Outbox._record:after"))
+        starter.release()
+        assert await first.until(lambda: bool(first.struck), _SECONDS)
+        await lab.gone(first)
+        second = await lab.begin()
+        assert await lab.connected(second)
+        told = list(each_task_is_given_once(await lab.rested()))
+        assert bool(told) is is_broken, told
+
+
+def _is_starter(request: Request) -> bool:
+    return str(request.fields.get("content", "")).startswith("-# 🧵")
 
 
 async def _overtaken(lab: Laboratory) -> Observation:

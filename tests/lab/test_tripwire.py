@@ -39,10 +39,10 @@ def test_an_order_strikes_once_at_its_passing(
     listening: tuple[socket.socket, str], tmp_path: Path, order: str, struck: list[str]
 ) -> None:
     bound, address = listening
-    spared = tmp_path / "spared"
-    spared.write_text("a\nb")
+    for claimed in "ab":
+        (tmp_path / claimed).touch()
     wire = Tripwire()
-    wire.connect(address, order, str(spared))
+    wire.connect(address, order, str(tmp_path))
     line, _ = bound.accept()
     with line:
         for point in "abcba":

@@ -17,8 +17,9 @@ SOCKET_VARIABLE, ORDER_VARIABLE = "OPENAB_LAB_SOCKET", "OPENAB_LAB_ORDER"
 KINDS = ("kill", "stop", "cut-discord", "cut-database")
 #: Orders for whichever point is passed, and for one that no life was struck at before.
 ANY, NEW = "*", "new"
-#: Names the file with the points that `NEW` leaves alone, one a line.
-SPARED_VARIABLE = "OPENAB_LAB_SPARED"
+#: Names the folder in which a process claims the point that `NEW` strikes at: a file for each, so that
+#: no two processes do, in however many laboratories.
+CLAIMS_VARIABLE = "OPENAB_LAB_CLAIMS"
 #: So long the database is away after `cut-database`.
 AWAY_SECONDS = 1.0
 
@@ -32,12 +33,12 @@ class Tripwire:
         self._heard = b""
         self._point, self._left, self._kind = "", 0, ""
         self._away_until = 0.0
-        self._spared: frozenset[str] = frozenset()
+        self._claims: Path | None = None
+        self._spared: set[str] = set()
 
-    def connect(self, address: str, order: str = "", spared: str = "") -> None:
-        """Begin to tell; `order` is the first one, `spared` the file that `NEW` looks into."""
-        if spared:
-            self._spared = frozenset(Path(spared).read_text().splitlines())
+    def connect(self, address: str, order: str = "", claims: str = "") -> None:
+        """Begin to tell; `order` is the first one, `claims` the folder that `NEW` looks into."""
+        self._claims = Path(claims) if claims else None
         self._line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._line.connect(address)
         self._tell(f"born {os.getpid()}")
@@ -73,8 +74,19 @@ class Tripwire:
 
     def _is_meant(self, point: str) -> bool:
         if self._point == NEW:
-            return point not in self._spared
+            return self._is_claimed(point)
         return self._point in {point, ANY}
+
+    def _is_claimed(self, point: str) -> bool:
+        """Whether this process is the first of all that wants to be struck there."""
+        if point in self._spared or self._claims is None:
+            return False
+        self._spared.add(point)
+        try:
+            (self._claims / point).touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        return True
 
     def _acts(self) -> dict[str, Callable[[], None]]:
         return {

@@ -8,18 +8,36 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 from openab.agents.host.embedded import EmbeddedAgents
+from openab.app import values, wiring
 from openab.channels.discord.outbound import DiscordChannel
 from openab.channels.discord.rest import DiscordRest
+from openab.control.settings import Settings
 from openab.storage.engine import CommitUnknown, Database, DatabaseUnavailable
 from openab.storage.transaction import Transaction
 from tests.lab.points import agent_methods, channel_methods, purpose, use_case
 from tests.lab.tripwire import Tripwire
 
 _inside: ContextVar[bool] = ContextVar("lab_inside", default=False)
+#: Longer than a call may take.
+_SETTLE_AFTER = timedelta(seconds=3)
 _AWAY = "the laboratory has cut the database off"
+
+
+def hasten() -> None:
+    """What nobody can configure, and what takes a minute, takes a moment here."""
+    original = values.settings
+
+    def settings(*told: Any) -> Settings:
+        made = original(*told)
+        binding = replace(made.binding, sweep_every=timedelta(seconds=1))
+        return replace(made, binding=binding, settle_after=_SETTLE_AFTER)
+
+    setattr(wiring, "settings", settings)  # noqa: B010 - replaced on purpose
 
 
 def wrap(wire: Tripwire) -> None:
