@@ -20,12 +20,12 @@ class StateChanged(OpenabError):
 
 @cache
 def _arrow(table: sa.Table) -> sa.Executable:
-    """Built once for each table; what is set is what the parameters name."""
+    """Built once for each table; what else is set is what the parameters name."""
     row = table.c
     guarded = sa.update(table).where(
         row.id == sa.bindparam("moved_row"), row.state == sa.bindparam("moved_from")
     )
-    return guarded.returning(CLOCK)
+    return guarded.values(state=sa.bindparam("moved_to")).returning(CLOCK)
 
 
 async def transition(
@@ -43,7 +43,7 @@ async def transition(
     `before`; in both cases nothing was written.
     """
     after = machine.next(before, event)
-    moved = {"moved_row": row_id, "moved_from": before, "state": after.value, **values}
+    moved = {"moved_row": row_id, "moved_from": before, "moved_to": after.value, **values}
     told = (await tx.execute(_arrow(table), moved)).one_or_none()
     if told is None:
         raise StateChanged(f"{table.name} {row_id} is no longer {before}")

@@ -10,6 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from openab.domain.agent_events import UsageChanged
+from openab.domain.binding import TargetKind
 from openab.domain.delivery import (
     Begun,
     Confirmed,
@@ -27,6 +28,7 @@ from openab.domain.outbound import Button, MessageBody
 from openab.domain.turn import CancelledQueued, Claimed, Ended, Outcome, SettledDone, TurnState
 from openab.storage import (
     accounts,
+    bindings,
     conversations,
     deliveries,
     handoffs,
@@ -37,6 +39,7 @@ from openab.storage import (
     streams,
     turns,
 )
+from openab.storage.bindings import NewBinding
 from openab.storage.deliveries import superseding
 from openab.storage.engine import Conflict, Database, Transaction
 from openab.storage.inbox import Entry
@@ -51,6 +54,7 @@ from tests.builders import (
     Offset,
     a_conversation,
     a_delivery,
+    a_spawn,
     a_turn,
     an_incoming,
 )
@@ -371,6 +375,9 @@ class TestText:
             await a_delivery(tx, where)
             await accounts.ensure(tx, CHANNEL, ACCOUNT, "x")
             await handoffs.accept(tx, an_incoming(), turn)
+            key = where.ref.session_key()
+            await bindings.add(tx, NewBinding(ACCOUNT, where.id, key, TargetKind.SESSION, "1"))
+            await a_spawn(tx, where)
         tried = 0
         for table in schema.metadata.sorted_tables:
             for column in table.columns:
