@@ -22,10 +22,12 @@ class StateChanged(OpenabError):
 def _arrow(table: sa.Table) -> sa.Executable:
     """Built once for each table; what else is set is what the parameters name."""
     row = table.c
-    guarded = sa.update(table).where(
-        row.id == sa.bindparam("moved_row"), row.state == sa.bindparam("moved_from")
+    return (
+        sa.update(table)
+        .where(row.id == sa.bindparam("moved_row"), row.state == sa.bindparam("moved_from"))
+        .values(state=sa.bindparam("moved_to"))
+        .returning(CLOCK)
     )
-    return guarded.values(state=sa.bindparam("moved_to")).returning(CLOCK)
 
 
 async def transition(
