@@ -21,6 +21,7 @@ from openab.storage.conversations import Conversation
 from openab.storage.deliveries import Delivery, Owed
 from openab.storage.engine import Transaction
 from openab.storage.spawns import Spawn
+from openab.storage.transitions import StateChanged
 from openab.storage.turns import Arrival, NewTurn, Turn
 from openab.text import notices, spawn_words
 from openab.text.split import MESSAGE_LIMIT
@@ -144,24 +145,39 @@ async def release_held(tx: Transaction, settings: Settings) -> int:
     Decided anew by the router, so that it goes to a bound conversation or is held on, for as long
     as finished rows are kept at all.
     """
-    released, now = 0, await tx.now()
+    released = 0
     for spawn in await spawns.held_of(tx, settings.account):
-        assert spawn.session is not None
-        requester = await conversations.get(tx, spawn.requester_conversation)
-        known = await settings.bindings.list_by_session(tx, spawn.session)
-        if resolve(spawn.session, known, requester.ref).binding is None:
-            if settings.keep and now - (spawn.settled_at or now) > settings.keep:
-                await spawns.record(tx, spawn, Finished())
-                log.warning("held_completion_dropped", spawn=spawn.id)
+        try:
+            async with tx.savepoint():
+                released += await _release(tx, settings, spawn)
+        except StateChanged:
+            # Somebody else showed it at this moment; the caller's own work goes on.
             continue
-        destination = await _routed(tx, settings, spawn.session, requester)
-        assert destination.binding is not None
-        bound = await bindings.get(tx, destination.binding.binding_id)
-        assert bound is not None
-        await _show(tx, settings, spawn, bound.conversation)
-        await spawns.record(tx, spawn, Finished())
-        released += 1
     return released
+
+
+async def _release(tx: Transaction, settings: Settings, spawn: Spawn) -> bool:
+    assert spawn.session is not None
+    requester = await conversations.get(tx, spawn.requester_conversation)
+    known = await settings.bindings.list_by_session(tx, spawn.session)
+    if resolve(spawn.session, known, requester.ref).binding is None:
+        await _drop_if_old(tx, settings, spawn)
+        return False
+    destination = await _routed(tx, settings, spawn.session, requester)
+    assert destination.binding is not None
+    bound = await bindings.get(tx, destination.binding.binding_id)
+    assert bound is not None
+    await _show(tx, settings, spawn, bound.conversation)
+    await spawns.record(tx, spawn, Finished())
+    return True
+
+
+async def _drop_if_old(tx: Transaction, settings: Settings, spawn: Spawn) -> None:
+    """What waits for longer than finished rows are kept waits for nothing."""
+    now = await tx.now()
+    if settings.keep and now - (spawn.settled_at or now) > settings.keep:
+        await spawns.record(tx, spawn, Finished())
+        tx.after_commit(lambda: log.warning("held_completion_dropped", spawn=spawn.id))
 
 
 async def held_lost(tx: Transaction, settings: Settings, dead: Delivery, reason: str) -> bool:
