@@ -26,7 +26,9 @@ def each_task_is_given_once(seen: Observation) -> Iterator[str]:
 
 def each_sub_agent_is_started_once(seen: Observation) -> Iterator[str]:
     """One starter, one thread, one session, one turn, and the task is shown once at most."""
-    starters = {one.message_id for one in seen.messages if _is(one, "", _STARTER)}
+    marked = [one for one in seen.messages if _is(one, "", _STARTER)]
+    # What begins so in a thread tells of a sub-agent to those who asked for it there.
+    starters = {one.message_id for one in marked if one.conversation not in seen.threads}
     opened = {spawn.starter: spawn for spawn in seen.spawns if spawn.turn}
     for stray in starters - {spawn.starter for spawn in seen.spawns}:
         yield f"the starter {stray} is nobody's"

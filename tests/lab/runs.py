@@ -17,7 +17,7 @@ from tests.lab.stories import STORIES, Story
 from tests.lab.tripwire import ANY, KINDS, NEW
 
 #: A life in which nothing strikes for so long is taken to pass the point no more.
-_PATIENCE_SECONDS = 8.0
+_PATIENCE_SECONDS = 2.5
 #: An order that does not strike is replaced by another, so often at most for each that does.
 _TRIES = 3
 #: What is given to come to rest after the last start.
@@ -154,11 +154,12 @@ async def every_point(
     began = time.monotonic()
     rooms = [Room(lab, report) for lab in labs]
     await _each(room.open() for room in rooms)
-    for again in range(_MOST_IN_VAIN):
-        shares = [list(STORIES.values())[n :: len(rooms)] for n in range(len(rooms))]
-        await _each(room.exhaust(shares[(n + again) % len(rooms)]) for n, room in enumerate(rooms))
-        if is_enough(report):
-            break
+    shares = [list(STORIES.values())[n :: len(rooms)] for n in range(len(rooms))]
+    await _each(room.exhaust(share) for room, share in zip(rooms, shares, strict=True))
+    for again in range(1, _MOST_IN_VAIN):
+        told = [shares[(n + again) % len(rooms)] for n in range(len(rooms))]
+        searching = zip(rooms, told, strict=True)
+        await _each(room.search(share, lambda: is_enough(report)) for room, share in searching)
     await _each(room.close() for room in rooms)
     report.seconds = time.monotonic() - began
     return report
@@ -187,11 +188,18 @@ class Room:
         """Tell the stories beside one another, then each alone until nothing new comes while it is told."""
         await self._while(spawn("people", self._tell(stories)))
 
+    async def search(self, stories: Sequence[Story], is_over: Callable[[], bool]) -> None:
+        """Tell each alone, as long as something is missing."""
+        await self._while(spawn("people", self._tell_alone(stories, is_over)))
+
     async def _tell(self, stories: Sequence[Story]) -> None:
         await _each(_told(story, self._lab) for story in stories)
+        await self._tell_alone(stories, lambda: False)
+
+    async def _tell_alone(self, stories: Sequence[Story], is_over: Callable[[], bool]) -> None:
         for story in stories:
             struck = -1
-            while struck != self._struck:
+            while struck != self._struck and not is_over():
                 struck = self._struck
                 await _told(story, self._lab)
 

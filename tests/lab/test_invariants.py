@@ -142,9 +142,10 @@ def _shown_of_family(*more: MessageSeen, without: int = 0) -> tuple[MessageSeen,
     shown = (
         MessageSeen("201", "101", "tag=m2; please"),
         MessageSeen("300", "50", "-# 🧵 helper is given a task"),
+        MessageSeen("202", "101", "-# 🧵 helper works on it in <#300>."),
         MessageSeen("301", "300", "-# tag=m2; please"),
         MessageSeen("302", "300", "m2.1"),
-        MessageSeen("203", "101", "t101.1"),
+        MessageSeen("206", "101", "t101.1"),
         MessageSeen("304", "300", "-# 👋 It does not talk here any more."),
     )
     return (*(one for one in shown if one.message_id != str(without)), *more)
@@ -152,7 +153,7 @@ def _shown_of_family(*more: MessageSeen, without: int = 0) -> tuple[MessageSeen,
 
 def _reported(**changed: Any) -> Observation:
     """A sub-agent whose thread was given up while it worked."""
-    result = MessageSeen("202", "101", "🧵 no thread is bound to it any more\n\nm2.1")
+    result = MessageSeen("205", "101", "🧵 no thread is bound to it any more\n\nm2.1")
     made = _family(
         bindings=(_bound(ended_at=21.0),), messages=_shown_of_family(result, without=302)
     )
@@ -263,7 +264,7 @@ _MADE_UP: dict[str, list[Observation]] = {
         _family(turns=(*_family().turns, _turn(4, conversation="300", source="spawn"))),
     ],
     "each_result_is_in_one_place": [
-        _family(messages=_shown_of_family(MessageSeen("202", "101", "m2.1"))),
+        _family(messages=_shown_of_family(MessageSeen("205", "101", "m2.1"))),
         _family(messages=_shown_of_family(MessageSeen("202", "50", "m2.1"))),
         _family(messages=_shown_of_family(without=302)),
         _reported(messages=_shown_of_family()),

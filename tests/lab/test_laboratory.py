@@ -26,6 +26,7 @@ RARE = {
     "commit:control.outbox.Outbox._is_said_by_another": "bots: test_control_bot_turns",
     "commit:control.agent_run.AgentRun._owe_notice": "long turns: test_control_turns",
     "commit:control.turn_placeholder.TurnPlaceholder.renew": "long turns: test_control_mends",
+    "commit:control.outbox.Outbox._wait_for_evidence": "new doubt: test_control_deliveries",
     "commit:control.personas.Personas._postpone": "a webhook in doubt: test_control_personas",
     "commit:control.handoff_sending.HandoffSender._refuse": "bots: test_control_handoff_sending",
     "commit:control.handoff_sending.HandoffSender._renew": "bots: test_control_handoff_sending",
