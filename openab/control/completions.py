@@ -8,8 +8,9 @@ from openab.control.cuts import pieces
 from openab.control.elsewhere import owe_in
 from openab.control.settings import Settings
 from openab.control.spawning import completion_key
+from openab.domain.binding import SessionBinding
 from openab.domain.delivery import DeliveryKind, Purpose
-from openab.domain.destination import Destination, EventKind, Fallback, Mode, Reason, resolve
+from openab.domain.destination import Destination, EventKind, Fallback, Reason, resolve
 from openab.domain.ids import ConversationId, MessageRef, PlatformId, SessionKey, TurnId, snowflake
 from openab.domain.message import Author, AuthorKind, InboundMessage, sender_record
 from openab.domain.outbound import answer_body, presentation_body
@@ -60,8 +61,8 @@ async def hold_places(tx: Transaction, turn: Turn) -> None:
     """
     spawn = await spawns.of_turn(tx, turn.id) if turn.source is TurnSource.SPAWN else None
     if spawn is not None:
-        for place in sorted({turn.conversation, spawn.requester_conversation}):
-            await conversations.hold(tx, place)
+        places = (turn.conversation, spawn.requester_conversation)
+        await conversations.hold_several(tx, places)
 
 
 async def completion_of(tx: Transaction, settings: Settings, turn: Turn) -> Completion | None:
@@ -78,10 +79,8 @@ async def completion_of(tx: Transaction, settings: Settings, turn: Turn) -> Comp
         own = await conversations.get(tx, turn.conversation)
         nearest = await _routed(tx, settings, turn.session_key, own)
         destination = nearest if nearest.binding else destination
-    if destination.mode is Mode.BOUND and destination.binding:
-        bound = await bindings.get(tx, destination.binding.binding_id)
-        assert bound is not None
-        return Completion(spawn, destination, None, bound.conversation)
+    if destination.binding is not None:
+        return Completion(spawn, destination, None, await _place_of(tx, destination.binding))
     fallback = _FALLBACKS[destination.reason]
     is_shown = fallback is Fallback.REPORT_TO_REQUESTER
     tx.after_commit(
@@ -165,11 +164,15 @@ async def _release(tx: Transaction, settings: Settings, spawn: Spawn) -> bool:
         return False
     destination = await _routed(tx, settings, spawn.session, requester)
     assert destination.binding is not None
-    bound = await bindings.get(tx, destination.binding.binding_id)
-    assert bound is not None
-    await _show(tx, settings, spawn, bound.conversation)
+    await _show(tx, settings, spawn, await _place_of(tx, destination.binding))
     await spawns.record(tx, spawn, Finished())
     return True
+
+
+async def _place_of(tx: Transaction, binding: SessionBinding) -> ConversationId:
+    found = await bindings.get(tx, binding.binding_id)
+    assert found is not None
+    return found.conversation
 
 
 async def _drop_if_old(tx: Transaction, settings: Settings, spawn: Spawn) -> None:

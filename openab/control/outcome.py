@@ -311,32 +311,17 @@ async def end_unprompted(
     assert turn.state is TurnState.RUNNING
     for placeholder in await placeholders_of(tx, turn):
         await owe_delete(tx, turn, placeholder)
-    await deliveries.owe(
-        tx,
-        Owed(
-            account=turn.account,
-            conversation=told_in.id,
-            key=f"turn:{turn.id}:final:1:v1",
-            kind=DeliveryKind.CREATE,
-            purpose=Purpose.FINAL,
-            body=plan(
-                Ending(
-                    text=text,
-                    human=_human(turn),
-                    trigger_in_place=True,
-                    trigger_message_id=turn.trigger.message_id,
-                    took=timedelta(0),
-                    has_other_bot=True,
-                    has_placeholder=False,
-                    placeholder_is_newest=False,
-                ),
-                settings.replies(),
-            ).parts[0],
-            seq=await conversations.take_seq(tx, told_in.id),
-            turn=turn.id,
-            part=1,
-        ),
+    ending = Ending(
+        text=text,
+        human=_human(turn),
+        trigger_in_place=True,
+        trigger_message_id=turn.trigger.message_id,
+        took=timedelta(0),
+        has_other_bot=True,
+        has_placeholder=False,
+        placeholder_is_newest=False,
     )
+    await _owe_parts(tx, turn, told_in, plan(ending, settings.replies()).parts[:1], None)
     now = await tx.now()
     await turns.record(
         tx, turn, Ended(Outcome.FAILED), outcome=Outcome.FAILED.value, raw="", answered_at=now

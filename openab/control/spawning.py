@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 import structlog
 
-from openab.control.elsewhere import owe_in
+from openab.control.elsewhere import owe_in, parent_of
 from openab.control.retire import owe_notice
 from openab.control.settings import Settings
 from openab.domain.delivery import DeliveryKind, Purpose
 from openab.domain.gates import place_refusal
-from openab.domain.ids import ConversationRef, PlatformId, SessionKey, SpawnId, TurnId
+from openab.domain.ids import PlatformId, SessionKey, SpawnId, TurnId
 from openab.domain.message import Place
 from openab.domain.outbound import presentation_body
 from openab.domain.spawn import Refused, SpawnRefusal, SpawnState, Standing, refusal
@@ -121,16 +121,15 @@ async def spawn_from(
 async def hold_for_spawn(tx: Transaction, at: Conversation) -> None:
     """Lock where a spawn is asked for and where its starter is owed, in everybody's order."""
     channel = await _channel(tx, at)
-    for place in sorted({at.id, channel.id if channel else at.id}):
-        await conversations.hold(tx, place)
+    await conversations.hold_several(tx, (at.id, channel.id if channel else at.id))
 
 
 async def hold_for_starter(tx: Transaction, starter: Delivery) -> None:
     """Lock what the fate of a starter is told in, before anything else is locked."""
     spawn = await spawns.of_starter(tx, starter.id) if starter.purpose is Purpose.STARTER else None
     if spawn is not None:
-        for place in sorted({starter.conversation, spawn.requester_conversation}):
-            await conversations.hold(tx, place)
+        places = (starter.conversation, spawn.requester_conversation)
+        await conversations.hold_several(tx, places)
 
 
 async def refuse(tx: Transaction, settings: Settings, spawn: Spawn, reason: SpawnRefusal) -> None:
@@ -148,13 +147,7 @@ async def refuse(tx: Transaction, settings: Settings, spawn: Spawn, reason: Spaw
 
 async def _channel(tx: Transaction, at: Conversation) -> Conversation | None:
     """Where the starter stands: threads hang in channels only."""
-    if at.place is Place.CHANNEL:
-        return at
-    parent = at.ref.parent_conversation_id
-    if at.place is not Place.THREAD or parent is None:
-        return None
-    ref = ConversationRef(at.ref.channel, at.ref.account, parent)
-    return await conversations.ensure(tx, ref, Place.CHANNEL)
+    return at if at.place is Place.CHANNEL else await parent_of(tx, at)
 
 
 def _is_ours_to_use(settings: Settings, channel: Conversation) -> bool:

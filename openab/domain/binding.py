@@ -85,8 +85,6 @@ class Capabilities:
     """What a channel's adapter can bind."""
 
     placements: frozenset[Placement]
-    #: Messages can be shown under a sub-agent's own name.
-    has_personas: bool = False
 
 
 @dataclass(frozen=True, slots=True)

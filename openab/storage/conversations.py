@@ -343,6 +343,12 @@ async def hold(tx: Transaction, conversation: ConversationId) -> None:
     )
 
 
+async def hold_several(tx: Transaction, wanted: Collection[ConversationId]) -> None:
+    """Lock these rows in the order in which everybody locks several."""
+    for conversation in sorted(set(wanted)):
+        await hold(tx, conversation)
+
+
 async def hold_all(
     tx: Transaction, channel: ChannelName, account: AccountId, places: Collection[PlatformId]
 ) -> None:

@@ -148,7 +148,7 @@ _WHY = {
         "Write a message to go on.",
     ),
     SpawnRefusal.NO_STARTER: (
-        "the message that its thread was to hang on could not be posted in the channel",
+        "the message that its thread was to hang on is not in the channel, or nobody can tell whether it is",
         "See whether the bot may write there, and ask again.",
     ),
 }

@@ -31,9 +31,7 @@ def intro_key(binding: BindingId) -> str:
 class DiscordBindings:
     """Fulfils `openab.routing.adapter.BindingAdapter`; everything is owed, the outbox sends it."""
 
-    capabilities = Capabilities(
-        placements=frozenset({Placement.CURRENT, Placement.CHILD}), has_personas=True
-    )
+    capabilities = Capabilities(placements=frozenset({Placement.CURRENT, Placement.CHILD}))
 
     async def child_of(
         self, tx: Transaction, parent: ConversationRef, title: str, anchor: str
