@@ -33,7 +33,7 @@ from openab.storage import (
     turns,
 )
 from openab.storage.conversations import Conversation
-from openab.storage.deliveries import Owed
+from openab.storage.deliveries import Owed, thread_on
 from openab.storage.engine import Transaction
 from openab.storage.turns import Arrival, NewTurn, Turn
 from openab.text.notices import newer_message
@@ -174,20 +174,9 @@ async def _place(
         if wished_title
         else thread_title(reception.text, [a.name for a in message.attachments], author)
     )
-    delivery = await deliveries.owe(
-        tx,
-        Owed(
-            account=settings.account,
-            conversation=thread.id,
-            key=f"thread:{settings.account}:{message.message_id}:v1",
-            kind=DeliveryKind.THREAD,
-            purpose=Purpose.THREAD,
-            body=MessageBody(content=title),
-            seq=await conversations.take_seq(tx, thread.id),
-            target=MessageRef(message.conversation.conversation_id, message.message_id),
-            is_owed=False,
-        ),
-    )
+    anchor = MessageRef(message.conversation.conversation_id, message.message_id)
+    seq = await conversations.take_seq(tx, thread.id)
+    delivery = await deliveries.owe(tx, thread_on(thread, anchor, title, seq))
     return thread, delivery
 
 

@@ -29,7 +29,7 @@ from openab.domain.ids import (
     snowflake,
 )
 from openab.domain.outbound import Button, MessageBody
-from openab.storage.conversations import account_of
+from openab.storage.conversations import Conversation, account_of
 from openab.storage.engine import Transaction
 from openab.storage.ids import new_id
 from openab.storage.schema import deliveries
@@ -64,6 +64,21 @@ class Owed:
     #: Of an edit or delete: the create whose message it is.
     target_delivery: DeliveryId | None = None
     not_before: datetime | None = None
+
+
+def thread_on(thread: Conversation, anchor: MessageRef, title: str, seq: int) -> Owed:
+    """The opening of a thread on a message; by its key it is opened once, whoever wants it."""
+    return Owed(
+        account=thread.ref.account,
+        conversation=thread.id,
+        key=f"thread:{thread.ref.account}:{anchor.message_id}:v1",
+        kind=DeliveryKind.THREAD,
+        purpose=Purpose.THREAD,
+        body=MessageBody(content=title),
+        seq=seq,
+        target=anchor,
+        is_owed=False,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,10 @@ from openab.domain.binding import (
 from openab.domain.delivery import DeliveryKind, Purpose
 from openab.domain.ids import BindingId, ConversationRef, MessageRef, PlatformId
 from openab.domain.message import Place
-from openab.domain.outbound import MessageBody, presentation_body
+from openab.domain.outbound import presentation_body
 from openab.storage import conversations, deliveries
 from openab.storage.bindings import farewell_key
-from openab.storage.conversations import Conversation
-from openab.storage.deliveries import Owed
+from openab.storage.deliveries import Owed, thread_on
 from openab.storage.engine import Transaction
 from openab.text import binding_words
 
@@ -49,7 +48,10 @@ class DiscordBindings:
         thread = await conversations.ensure(tx, ref, Place.THREAD)
         if thread.is_closed:
             raise _refused("the thread is gone")
-        await _owe_thread(tx, thread, title, MessageRef(home, PlatformId(anchor)))
+        seq = await conversations.take_seq(tx, thread.id)
+        await deliveries.owe(
+            tx, thread_on(thread, MessageRef(home, PlatformId(anchor)), title, seq)
+        )
         return thread.ref
 
     async def begun(self, tx: Transaction, binding: SessionBinding) -> None:
@@ -65,26 +67,6 @@ class DiscordBindings:
 
 def _refused(why: str) -> BindingRefused:
     return BindingRefused(BindingCode.CREATE_FAILED, why)
-
-
-async def _owe_thread(
-    tx: Transaction, thread: Conversation, title: str, anchor: MessageRef
-) -> None:
-    await deliveries.owe(
-        tx,
-        Owed(
-            account=thread.ref.account,
-            conversation=thread.id,
-            # The same key as intake's: whichever wants the thread first, it is opened once.
-            key=f"thread:{thread.ref.account}:{anchor.message_id}:v1",
-            kind=DeliveryKind.THREAD,
-            purpose=Purpose.THREAD,
-            body=MessageBody(content=title),
-            seq=await conversations.take_seq(tx, thread.id),
-            target=anchor,
-            is_owed=False,
-        ),
-    )
 
 
 async def _tell(tx: Transaction, binding: SessionBinding, key: str, text: str) -> None:
