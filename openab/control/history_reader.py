@@ -18,6 +18,7 @@ from openab.domain.gates import place_refusal
 from openab.domain.ids import ConversationId, ConversationRef, PlatformId, snowflake
 from openab.domain.message import Place
 from openab.domain.outbound import presentation_body
+from openab.domain.window import Window
 from openab.ports.channel import ChannelRejected, Refusal
 from openab.ports.history import Archive, History, Page, Room
 from openab.storage import absences, conversations, deliveries
@@ -27,8 +28,10 @@ from openab.text import notices
 
 log = structlog.get_logger()
 Result = TypeVar("Result")
-#: Reads under way at once, so that answers have their share of Discord's limits.
+#: Reads under way at once, and in any second: an account may make fifty requests a second, of which forty
+#: are for what people see of running turns.
 _AT_ONCE = 4
+READS, READS_SECONDS = 10, 1.0
 _CALL_SECONDS = 10.0
 #: The waits between tries to read a place that cannot be read now, in seconds.
 RETRIES = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
@@ -63,6 +66,8 @@ class HistoryReader:
         self._wake = wake
         self._start = start
         self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._pace = Window(READS, READS_SECONDS)
+        self._pace_lock = asyncio.Lock()
         self._reading = Reading()
 
     async def read(self, direct: Sequence[PlatformId]) -> Reading:
@@ -177,6 +182,7 @@ class HistoryReader:
         while True:
             try:
                 async with self._slots:
+                    await self._paced()
                     return await call()
             except (Rejected, Transient, Unknown) as error:
                 where = room.ref.conversation_id
@@ -191,6 +197,13 @@ class HistoryReader:
                 wait = RETRIES[min(attempt, len(RETRIES) - 1)]
                 await asyncio.sleep(max(wait, getattr(error, "retry_after", None) or 0.0))
                 attempt += 1
+
+    async def _paced(self) -> None:
+        """Until one more read is allowed, in the order in which they come."""
+        async with self._pace_lock:
+            now = asyncio.get_running_loop().time
+            await asyncio.sleep(max(0.0, self._pace.free_at() - now()))
+            self._pace.note(now())
 
     async def _tell_skipped(self, ref: ConversationRef, tx: Transaction) -> None:
         """One notice names what is not answered any more and was not named before."""

@@ -15,6 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement
 
 from openab.storage.sqlite_driver import connector
 
@@ -147,7 +148,8 @@ def migration_engine(url: str) -> AsyncEngine:
         return create_async_engine(address, **_ENGINE, connect_args=options, poolclass=sa.NullPool)
     path = sqlite_path(parsed)
     private_file(path)
-    engine = _sqlite_engine(path, poolclass=sa.NullPool)
+    # A rebuilt table may take long, so its statements go to the thread.
+    engine = _sqlite_engine(path, is_writer=False, poolclass=sa.NullPool)
     _on_sqlite(engine, "BEGIN IMMEDIATE", "foreign_keys=OFF", "synchronous=FULL")
     return engine
 
@@ -193,9 +195,10 @@ def clock(name: str) -> sa.ColumnElement[int]:
     return sa.literal_column(f"({_CLOCKS[name]})", sa.BigInteger)
 
 
-class _Clock(sa.ColumnElement[int]):
+class _Clock(FunctionElement[int]):
     """The same in a statement that is built before it is known for which database."""
 
+    # A bare column element has no cache key: every statement with it would be compiled anew each time.
     inherit_cache = True
     type = sa.BigInteger()
 
@@ -257,8 +260,8 @@ def offline_preamble(dialect: str) -> list[str]:
 def _sqlite(url: sa.URL) -> Dialect:
     path = sqlite_path(url)
     private_file(path)
-    writer = _sqlite_engine(path, pool_size=1, max_overflow=0)
-    reader = _sqlite_engine(path, pool_size=POOL_SIZE, max_overflow=0)
+    writer = _sqlite_engine(path, is_writer=True, pool_size=1, max_overflow=0)
+    reader = _sqlite_engine(path, is_writer=False, pool_size=POOL_SIZE, max_overflow=0)
     _on_sqlite(writer, "BEGIN IMMEDIATE", "foreign_keys=ON", "synchronous=FULL")
     _on_sqlite(reader, "BEGIN", "query_only=ON")
     lock = asyncio.Lock()
@@ -271,9 +274,10 @@ def _sqlite_began_at(connection: AsyncConnection) -> int | None:
     return driver.began_at if driver else None
 
 
-def _sqlite_engine(path: Path, **pool: Any) -> AsyncEngine:
+def _sqlite_engine(path: Path, *, is_writer: bool, **pool: Any) -> AsyncEngine:
     url = sa.URL.create("sqlite+aiosqlite", database=str(path))
-    return create_async_engine(url, **_ENGINE, async_creator=connector(path, BUSY_SECONDS), **pool)
+    creator = connector(path, BUSY_SECONDS, is_writer=is_writer)
+    return create_async_engine(url, **_ENGINE, async_creator=creator, **pool)
 
 
 def _on_sqlite(engine: AsyncEngine, begin: str, *pragmas: str) -> None:

@@ -1,6 +1,9 @@
-"""SQLite's connections: one trip to the connection's thread for a whole statement, rows included.
+"""SQLite's connections: one trip to the connection's thread for a whole statement, or none at all.
 
 aiosqlite makes four (cursor, execute, fetch, close), and a trip costs more than the statement itself.
+What may wait always goes to the thread: beginning, where another process holds the lock, and committing,
+where the disk does. In between a writer waits for nothing, and what it holds the lock for is short by
+rule, so its statements are done where they are asked for. A read may be of any size and is not.
 """
 
 import sqlite3
@@ -76,6 +79,8 @@ class WholeConnection(aiosqlite.Connection):
 
     #: SQLite's clock when the last transaction had begun, its lock included.
     began_at = 0
+    #: Whether the statements of a transaction that has begun are done without the thread.
+    is_writer = False
 
     async def begin(self, begin: str, clock: str) -> None:
         """Run `begin` and read the expression `clock`, in one trip."""
@@ -91,7 +96,7 @@ class WholeConnection(aiosqlite.Connection):
         return WholeCursor(self)
 
     async def with_cursor(self, step: Callable[[sqlite3.Cursor], object]) -> _Done:
-        """Do `step` and all that belongs to it in the connection's thread."""
+        """Do `step` and all that belongs to it, in the connection's thread if it may wait."""
 
         def whole() -> _Done:
             cursor = self._conn.cursor()
@@ -102,6 +107,8 @@ class WholeConnection(aiosqlite.Connection):
             finally:
                 cursor.close()
 
+        if self.is_writer and self._conn.in_transaction:
+            return whole()
         done: _Done = await self._execute(whole)  # type: ignore[no-untyped-call] # it tells no types
         return done
 
@@ -111,16 +118,17 @@ class WholeConnection(aiosqlite.Connection):
             await super().rollback()
 
 
-def connector(path: Path, busy_seconds: float) -> Callable[[], WholeConnection]:
+def connector(path: Path, busy_seconds: float, *, is_writer: bool) -> Callable[[], WholeConnection]:
     """What makes connections to this file, for SQLAlchemy, which awaits them."""
 
     def opened() -> sqlite3.Connection:
-        # isolation_level None: the driver begins nothing by itself. Threads: one opens, uses and ends it,
-        # but another may end it when the process is stopped.
+        # isolation_level None: the driver begins nothing by itself. Threads: the connection's own and the
+        # loop's use it, never at once, since a statement is asked for when the one before is done.
         return sqlite3.connect(path, busy_seconds, isolation_level=None, check_same_thread=False)
 
     def connect() -> WholeConnection:
         connection = WholeConnection(opened, iter_chunk_size=64)
+        connection.is_writer = is_writer
         # A statement that hangs must not keep a stopped process alive.
         connection._thread.daemon = True
         return connection

@@ -1,11 +1,19 @@
-"""One dialect alone, migrated, for what only that one can show."""
+"""One dialect alone, migrated, for what only that one can show; and no statement is compiled each time."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
 from openab.storage.engine import Database
+from tests.compiling import compiled_anew
 from tests.conformance.binding_stage import ON_WHICH, Network
+
+
+@pytest.fixture(autouse=True)
+def _compiles_no_statement_anew() -> Iterator[None]:
+    with compiled_anew() as found:
+        yield
+    assert not found, f"these have no cache key: {found}"
 
 
 @pytest.fixture

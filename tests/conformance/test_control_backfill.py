@@ -1,5 +1,6 @@
 """What was said while nobody listened comes in as if somebody had: once, in order, within the limits."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -401,6 +402,23 @@ class TestAPlaceThatCannotBeRead:
             await life.signals.wait("intake_committed", seconds=30)
             assert (await life.asked(), await life.mark()) == (["1002"], "1000")
             assert life.backfill.is_unfinished
+
+
+class TestThePace:
+    async def test_leaves_the_account_room_for_what_people_see(
+        self, heard: Database, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(history_reader, "READS", 2)
+        monkeypatch.setattr(history_reader, "READS_SECONDS", 0.2)
+        places = [PlatformId(str(500 + n)) for n in range(7)]
+        history = a_past(*(said(1000 + n, place) for n, place in enumerate(places)))
+        async with Life(heard, history).lived() as life:
+            began = asyncio.get_running_loop().time()
+            life.backfill.connected()
+            await life.finished()
+        assert set(history.reads) >= set(places)
+        # Of seven, two at once, the last comes behind three pauses.
+        assert history.read_at[-1] - began >= 0.6
 
 
 class TestTheLimits:

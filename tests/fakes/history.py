@@ -30,6 +30,8 @@ class StoredHistory:
         self.archives: dict[str, list[Room]] = {}
         self.said: dict[str, list[InboundMessage]] = defaultdict(list)
         self.reads: Counter[str] = Counter()
+        #: When each read began, by the loop's clock.
+        self.read_at: list[float] = []
         self.errors: dict[str, list[OpenabError]] = defaultdict(list)
         self._gates: dict[str, asyncio.Event] = {}
         self._asked = asyncio.Event()
@@ -75,6 +77,7 @@ class StoredHistory:
 
     async def _read(self, place: str) -> None:
         self.reads[place] += 1
+        self.read_at.append(asyncio.get_running_loop().time())
         self._asked.set()
         if place in self._gates:
             await self._gates[place].wait()

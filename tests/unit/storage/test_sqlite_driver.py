@@ -1,4 +1,4 @@
-"""SQLite's connections: a statement is one trip to the thread, and nothing is asked that is known."""
+"""SQLite's connections: a statement is one trip to the thread or none, and nothing is asked that is known."""
 
 import sqlite3
 from collections.abc import AsyncIterator
@@ -28,8 +28,8 @@ class Trips:
 
 
 @asynccontextmanager
-async def _open(folder: Path) -> AsyncIterator[WholeConnection]:
-    connection = await connector(folder / "x.db", 1.0)()
+async def _open(folder: Path, *, is_writer: bool = False) -> AsyncIterator[WholeConnection]:
+    connection = await connector(folder / "x.db", 1.0, is_writer=is_writer)()
     try:
         yield connection  # type: ignore[misc] # aiosqlite answers as its own type
     finally:
@@ -54,6 +54,34 @@ async def test_many_rows_are_written_in_one_trip(tmp_path: Path) -> None:
         cursor = connection.cursor()
         await cursor.executemany("INSERT INTO t VALUES (?)", [(1,), (2,), (3,)])
         assert (cursor.rowcount, cursor.description, trips.count) == (3, None, 1)
+
+
+@pytest.mark.parametrize(("is_writer", "trips_of_statements"), [(True, 0), (False, 2)])
+async def test_only_a_writers_begin_and_commit_go_to_the_thread(
+    tmp_path: Path, *, is_writer: bool, trips_of_statements: int
+) -> None:
+    async with _open(tmp_path, is_writer=is_writer) as connection:
+        await connection.cursor().execute("CREATE TABLE t (n INTEGER)")
+        trips = Trips(connection)
+        await connection.begin("BEGIN IMMEDIATE", _CLOCK)
+        assert trips.count == 1
+        await connection.cursor().execute("INSERT INTO t VALUES (1)")
+        cursor = await connection.cursor().execute("SELECT n FROM t")
+        assert (await cursor.fetchall(), trips.count) == ([(1,)], 1 + trips_of_statements)
+        await connection.commit()
+        assert trips.count == 2 + trips_of_statements
+
+
+async def test_a_writer_that_waits_for_another_holds_nobody_else_up(tmp_path: Path) -> None:
+    async with _open(tmp_path) as other, _open(tmp_path, is_writer=True) as writer:
+        await other.begin("BEGIN IMMEDIATE", _CLOCK)
+        waiting = spawn("waits", writer.begin("BEGIN IMMEDIATE", _CLOCK))
+        # The loop goes on, or the other could never end what is waited for.
+        await other.cursor().execute("CREATE TABLE t (n INTEGER)")
+        assert not waiting.done()
+        await other.commit()
+        await waiting
+        await writer.rollback()
 
 
 async def test_a_transaction_begins_with_the_clock_behind_its_lock(tmp_path: Path) -> None:
