@@ -11,6 +11,7 @@ import typer
 from openab.app.account_lock import AccountTaken
 from openab.app.broker import Broker
 from openab.app.hardening import harden
+from openab.app.malloc import return_large_blocks
 from openab.app.signals import Signals
 from openab.channels.discord.rest import TokenRefused
 from openab.cli.findings import tell_findings
@@ -58,6 +59,8 @@ def _run(source: str) -> int:
     setup(redactor)
     if not harden():
         log.debug("process_stays_dumpable")
+    if not return_large_blocks():
+        log.debug("large_blocks_may_stay")
     for caution in loaded.cautions:
         log.warning(
             "config_caution", key=str(caution.path), line=caution.line, told=caution.message
