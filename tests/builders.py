@@ -117,6 +117,7 @@ def some_settings(**changes: object) -> Settings:
         drain=timedelta(seconds=0.2),
         poll=timedelta(seconds=0.02),
         commit_every=timedelta(seconds=0.02),
+        five_writes=timedelta(seconds=0.05),
     )
     return replace(made, **changes)  # type: ignore[arg-type]
 

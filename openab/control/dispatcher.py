@@ -77,6 +77,10 @@ class Dispatcher:
         self._is_named = False
         self._succession = Succession(services)
         self._woken = asyncio.Event()
+        services.database.hear_of_work(self._hear_of_work)
+
+    def _hear_of_work(self, conversation: str) -> None:
+        self.wake(ConversationId(conversation))
 
     def wake(self, conversation: ConversationId | None = None) -> None:
         """There may be work; a hint, polling finds it too."""
@@ -243,7 +247,8 @@ class Dispatcher:
         now = self._services.clock()
         for known in [one for one, window in self._windows.items() if window.is_empty(now)]:
             del self._windows[known]
-        return self._windows.setdefault(conversation, Window())
+        pace = self._services.settings.five_writes.total_seconds()
+        return self._windows.setdefault(conversation, Window(5, pace))
 
     def _collect(self) -> None:
         """Forget the owners that ended; the error of one that failed is a bug and is raised."""

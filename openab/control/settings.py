@@ -157,6 +157,8 @@ class Settings:
     nonce_window: timedelta = timedelta(seconds=120)
     #: History is valid evidence this long after the last try.
     settle_after: timedelta = timedelta(seconds=60)
+    #: A conversation takes five writes in so long.
+    five_writes: timedelta = timedelta(seconds=5)
     #: How often streams are committed.
     commit_every: timedelta = timedelta(milliseconds=250)
     #: A placeholder is replaced before Discord limits edits of it (one hour).

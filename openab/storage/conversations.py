@@ -160,6 +160,7 @@ async def take_part(tx: Transaction, conversation: ConversationId) -> int:
 async def _next_seq(tx: Transaction, statement: sa.Executable, conversation: ConversationId) -> int:
     row = (await tx.execute(statement, {"of": conversation})).one()
     tx.heard(row.clock)
+    tx.gives_work(conversation)
     return int(row.seq)
 
 
@@ -333,6 +334,7 @@ async def lock(tx: Transaction, ownership: Ownership) -> Conversation:
     if row is None:
         raise LeaseLost(f"conversation {ownership.conversation} has another owner")
     tx.heard(row.clock)
+    tx.acts_for(ownership.conversation)
     return _conversation(row)
 
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from datetime import timedelta
+from functools import partial
 from uuid import uuid4
 
 import sqlalchemy as sa
@@ -46,6 +47,7 @@ class Database:
         self.commits = 0
         #: Which database this is; empty while it has no tables.
         self.id = ""
+        self._work_listeners: list[Callable[[str], None]] = []
 
     @classmethod
     async def open(
@@ -93,7 +95,21 @@ class Database:
             if tx is not None and tx.is_committed:
                 self.commits += 1
                 self.health.committed()
+                self._hint_at_work(tx)
                 tx.run_hints()
+
+    def hear_of_work(self, listener: Callable[[str], None]) -> None:
+        """Call `listener` with each conversation that a commit of ours put something into, for as long as we are open.
+
+        Not with those that their owner put something into itself. It is a hint: there may be nothing new,
+        and a commit of another process is not heard of.
+        """
+        self._work_listeners.append(listener)
+
+    def _hint_at_work(self, tx: Transaction) -> None:
+        for conversation in tx.work_for_others:
+            for listener in self._work_listeners:
+                tx.after_commit(partial(listener, conversation))
 
     async def prove(self) -> None:
         """Write something for good that changes nothing, or raise what keeps the database from it."""

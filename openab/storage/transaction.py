@@ -53,6 +53,9 @@ class Transaction:
         self.is_committed = False
         self._connection = connection
         self._hints: list[Callable[[], None]] = []
+        #: Conversations that something was put into, and those whose owner does all this itself.
+        self._given_work: set[str] = set()
+        self._acting_for: set[str] = set()
         self._now = None if began_at is None else from_micros(began_at)
         self._waits_inside = waits_inside(self.dialect)
         self._is_broken = False
@@ -96,6 +99,19 @@ class Transaction:
     def after_commit(self, callback: Callable[[], None]) -> None:
         """Call `callback` once the commit is done, never otherwise: a hint; its error is only logged."""
         self._hints.append(callback)
+
+    def acts_for(self, conversation: str) -> None:
+        """The conversation's owner does this: it needs no hint at what it gives itself to do."""
+        self._acting_for.add(conversation)
+
+    def gives_work(self, conversation: str) -> None:
+        """Something was put into this conversation: whoever listens to the database hears it afterwards."""
+        self._given_work.add(conversation)
+
+    @property
+    def work_for_others(self) -> set[str]:
+        """For `Database` only: the conversations whose owners learn by a hint that there is something."""
+        return self._given_work - self._acting_for
 
     async def has_table(self, table: sa.Table) -> bool:
         """Whether the database has this table."""

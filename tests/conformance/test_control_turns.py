@@ -1,16 +1,20 @@
 """A turn from a mention to its answer, and every way in which it can end otherwise."""
 
 import asyncio
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
+from openab.control import owner
+from openab.control.elsewhere import owe_in
 from openab.control.settings import ReplySettings
 from openab.control.turn_runner import TurnRunner
 from openab.domain.agent_events import AgentFailure, FailureKind
+from openab.domain.outbound import presentation_body
 from openab.domain.turn import Outcome, TurnState
 from openab.ports.agent import AgentUnavailable
 from openab.ports.feed import Phase, Shown
+from openab.storage import conversations
 from openab.storage.engine import Database
 from tests.builders import an_author, some_settings
 from tests.conformance.control_stage import Stage, on_stage
@@ -157,6 +161,37 @@ class TestASecondMessage:
             turn = await stage.turn_of(slow)
             assert turn is not None
             assert turn.state is TurnState.ANSWERED
+            stage.channel.end_faults()
+
+
+class TestWhatSomebodyElsePutsIntoAConversation:
+    async def test_is_seen_at_once_by_its_owner(
+        self, database: Database, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        resting: list[object] = []
+        wait = owner.ConversationOwner._wait
+
+        async def seen_waiting(one: owner.ConversationOwner, due: datetime | None) -> None:
+            resting.append(one)
+            await wait(one, due)
+            resting.remove(one)
+
+        monkeypatch.setattr(owner, "_LONGEST_WAIT", 600.0)
+        monkeypatch.setattr(owner.ConversationOwner, "_wait", seen_waiting)
+        async with on_stage(database, some_settings(poll=timedelta(seconds=600))) as stage:
+            message = stage.say("[[hang]]")
+
+            async def has_nothing_to_do() -> bool:
+                return bool(resting) and await stage._is_seen()
+
+            await stage.until(has_nothing_to_do)
+            turn = await stage.turn_of(message)
+            assert turn is not None
+            async with database.transaction() as tx:
+                where = await conversations.get(tx, turn.conversation)
+                told = presentation_body("from elsewhere")
+                await owe_in(tx, stage.settings, where, "elsewhere:1", told)
+            await stage.channel.until(lambda c: _has(c, message.message_id, "from elsewhere"))
 
 
 class TestAFailure:

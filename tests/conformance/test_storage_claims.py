@@ -203,6 +203,33 @@ class TestAnOldOwner:
         assert len(await a_claim(database, "w2")) == 2
 
 
+class TestAHintAtWork:
+    async def test_names_what_others_put_into_a_conversation(self, database: Database) -> None:
+        await with_work(database, 1)
+        [(where, ownership)] = await a_claim(database, "w1")
+        heard: list[str] = []
+        database.hear_of_work(heard.append)
+        async with database.transaction() as tx:
+            await conversations.take_seq(tx, where.id)
+            assert heard == []
+        assert heard == [where.id]
+        async with database.transaction() as tx:
+            await conversations.lock(tx, ownership)
+            await conversations.take_seq(tx, where.id)
+            other = await a_conversation(tx, "999")
+            await conversations.take_part(tx, other.id)
+        assert heard == [where.id, other.id]
+
+    async def test_names_nothing_that_was_rolled_back(self, database: Database) -> None:
+        heard: list[str] = []
+        database.hear_of_work(heard.append)
+        with pytest.raises(LeaseLost):
+            async with database.transaction() as tx:
+                await conversations.take_seq(tx, (await a_conversation(tx, "999")).id)
+                raise LeaseLost
+        assert heard == []
+
+
 class TestTheConversation:
     async def test_numbers_are_taken_once(self, database: Database) -> None:
         async with database.transaction() as tx:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -77,6 +78,7 @@ class RecordingChannel:
         self.webhooks: dict[PlatformId, list[PlatformId]] = {}
         self._gone: set[PlatformId] = set()
         self._faults: list[_Fault] = []
+        self._faults_end = asyncio.Event()
         self._next_id = first_id
         self._changed = asyncio.Condition()
 
@@ -107,11 +109,13 @@ class RecordingChannel:
         when: Callable[[Call], bool] = lambda call: True,
     ) -> None:
         """Let the next fitting calls take all their time and end unknown."""
+        self._faults_end.clear()
         self._faults.append(_Fault(method, None, commits, times, when))
 
     def end_faults(self) -> None:
-        """From now on everything is carried out."""
+        """From now on everything is carried out; calls that hang have no answer at once."""
         self._faults.clear()
+        self._faults_end.set()
 
     def archive(self, thread: str, *, locked: bool = False) -> None:
         """A moderator archives a thread."""
@@ -250,7 +254,9 @@ class RecordingChannel:
             return
         if fault.error is not None:
             raise fault.error
-        await _let_pass(seconds)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._faults_end.wait()
         raise DeliveryUnknown("no answer")
 
     async def _tell(self) -> None:
@@ -372,7 +378,3 @@ def _may_stand(body: MessageBody) -> None:
 def _seen(posted: Posted) -> SeenMessage:
     # As on Discord, history does not tell a nonce.
     return SeenMessage(posted.message_id, posted.author_id, posted.body.content, posted.sent_at)
-
-
-async def _let_pass(seconds: float) -> None:
-    await asyncio.sleep(seconds)
