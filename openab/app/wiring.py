@@ -268,9 +268,7 @@ def _open_doors(
         count_handoff=counters.handoff,
     )
     doors.policy = given.live.policy
-    doors.backfill = Backfill(
-        database, told, intake, given.client.history, wake, count=counters.backfill
-    )
+    doors.backfill = Backfill(database, told, intake, given.client.history, count=counters.backfill)
     doors.commands = Commands(
         database,
         told,

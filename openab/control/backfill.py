@@ -11,7 +11,7 @@ from openab.control.history_reader import HistoryReader, Reading
 from openab.control.intake import Event, Intake, Step
 from openab.control.persist import persist
 from openab.control.settings import Settings
-from openab.domain.ids import ConversationId, PlatformId, snowflake
+from openab.domain.ids import PlatformId, snowflake
 from openab.ports.history import History
 from openab.ports.tasks import end, spawn
 from openab.storage import absences, accounts
@@ -35,7 +35,6 @@ class Backfill:
         settings: Settings,
         intake: Intake,
         history: History,
-        wake: Callable[[ConversationId], None],
         *,
         patience_seconds: float = PATIENCE_SECONDS,
         count: Callable[[str], None] = lambda _result: None,
@@ -45,7 +44,6 @@ class Backfill:
         self._settings = settings
         self._intake = intake
         self._history = history
-        self._wake = wake
         self._patience_seconds = patience_seconds
         self._count = count
         self._held = HeldEvents(intake.put)
@@ -124,9 +122,7 @@ class Backfill:
         start = await persist("mark", self._start)
         direct = await persist("direct conversations", self._direct)
         log.info("backfill_started", after=start)
-        reader = HistoryReader(
-            self._settings, self._history, self._intake, self._held, self._wake, start
-        )
+        reader = HistoryReader(self._settings, self._history, self._intake, self._held, start)
         reading = await reader.read(direct)
         self._intake.put(free)
         await free.committed.wait()

@@ -149,7 +149,7 @@ class Commands:
         if command.kind is CommandKind.RESET:
             return await reset(tx, settings, here, author)
         if command.kind is CommandKind.SPAWN:
-            return await spawn_for_person(tx, settings, here, author, command.options, self._wake)
+            return await spawn_for_person(tx, settings, here, author, command.options)
         if command.kind in ABOUT_BINDINGS:
             text = await about_binding(tx, settings, here, author, command.kind, command.options)
             # What waited for exactly one place may have it now.

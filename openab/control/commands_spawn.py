@@ -1,14 +1,14 @@
 """Spawn: a person gives a task to a sub-agent; the session there, if there is one, learns the result."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from openab.control.bound_sessions import session_key_here
 from openab.control.settings import Settings
 from openab.control.spawning import Asked, hold_for_spawn, spawn
-from openab.domain.ids import ConversationId, ConversationRef, SessionKey
+from openab.domain.ids import SessionKey
 from openab.domain.message import Author, Place
 from openab.domain.spawn import SpawnRefusal
-from openab.storage import conversations, sessions
+from openab.storage import sessions
 from openab.storage.conversations import Conversation
 from openab.storage.engine import Transaction
 from openab.text import binding_replies, spawn_words
@@ -23,9 +23,8 @@ async def spawn_for_person(
     here: Conversation,
     author: Author,
     options: Mapping[str, str],
-    wake: Callable[[ConversationId], None],
 ) -> str:
-    """Owe the sub-agent, or say why not; `wake` hints that its channel owes the first message."""
+    """Owe the sub-agent, or say why not."""
     await hold_for_spawn(tx, here)
     asked = Asked(
         agent=options.get(AGENT, "").strip(),
@@ -41,11 +40,7 @@ async def spawn_for_person(
         return spawn_words.refused(asked.agent, outcome, by_command=True)
     ref = here.ref
     above = ref.parent_conversation_id if here.place is Place.THREAD else None
-    home = above or ref.conversation_id
-    channel = await conversations.find(tx, ConversationRef(ref.channel, ref.account, home))
-    if channel is not None:
-        tx.after_commit(lambda: wake(channel.id))
-    return binding_replies.spawn_begun(asked.agent, home)
+    return binding_replies.spawn_begun(asked.agent, above or ref.conversation_id)
 
 
 async def _session(tx: Transaction, settings: Settings, here: Conversation) -> SessionKey | None:

@@ -15,7 +15,7 @@ from openab.control.settings import Settings
 from openab.domain.delivery import DeliveryKind, Purpose
 from openab.domain.errors import Rejected, Transient, Unknown
 from openab.domain.gates import place_refusal
-from openab.domain.ids import ConversationId, ConversationRef, PlatformId, snowflake
+from openab.domain.ids import ConversationRef, PlatformId, snowflake
 from openab.domain.message import Place
 from openab.domain.outbound import presentation_body
 from openab.domain.window import Window
@@ -56,14 +56,12 @@ class HistoryReader:
         history: History,
         intake: Intake,
         held: HeldEvents,
-        wake: Callable[[ConversationId], None],
         start: PlatformId,
     ) -> None:
         self._settings = settings
         self._history = history
         self._intake = intake
         self._held = held
-        self._wake = wake
         self._start = start
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._pace = Window(READS, READS_SECONDS)
@@ -232,7 +230,6 @@ class HistoryReader:
             ),
         )
         log.info("messages_skipped", conversation=here.id, messages=len(skipped))
-        tx.after_commit(lambda: self._wake(here.id))
 
 
 async def _nothing(_tx: Transaction) -> None:

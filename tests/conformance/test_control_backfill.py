@@ -82,7 +82,7 @@ class Life:
         self.intake = Intake(database, settings, self.woken.append, lambda _ref: None, self.signals)
         self.counted: list[str] = []
         self.backfill = Backfill(
-            database, settings, self.intake, history, self.woken.append,
+            database, settings, self.intake, history,
             patience_seconds=patience, count=self._count,
         )  # fmt: skip
 
