@@ -328,6 +328,11 @@ class Sender(Box):
             await turns.record(tx, known, Ended(outcome), outcome=outcome.value)
         return turn
 
+    def lose_answer(self, *, commits: bool = False) -> None:
+        """Nobody learns what became of the envelope, and then nothing gets through, however slow we are."""
+        self.channel.fail(CREATE, DeliveryUnknown("502"), commits=commits, when=is_envelope)
+        self.channel.fail(CREATE, ChannelUnreachable("away"), times=1000, when=is_envelope)
+
     async def handoff(self) -> Handoff:
         (found,) = await sent_ones(self.database)
         return found
@@ -473,11 +478,10 @@ class TestOnItsWay:
         self, sender: Sender, *, commits: bool
     ) -> None:
         """A lost answer, and then nothing for six minutes: history tells, by the event's id."""
-        sender.channel.fail(CREATE, DeliveryUnknown("502"), commits=commits, when=is_envelope)
+        sender.lose_answer(commits=commits)
         await sender.hand()
         await sender.run()
         assert (await sender.carrier()).state is DeliveryState.UNKNOWN
-        sender.channel.fail(CREATE, ChannelUnreachable("away"), times=1000, when=is_envelope)
         await sender.run_later(360)
         await sender.run_later(61)
         handoff = await sender.handoff()
@@ -491,7 +495,7 @@ class TestOnItsWay:
             assert "`expired`" in sender.told
 
     async def test_any_version_of_it_in_history_is_it(self, sender: Sender) -> None:
-        sender.channel.fail(CREATE, DeliveryUnknown("502"), when=is_envelope)
+        sender.lose_answer()
         await sender.hand()
         await sender.run()
         envelope = sent_in((await sender.carrier()).body.content)
@@ -503,7 +507,7 @@ class TestOnItsWay:
         assert len(sender.posted) == 1
 
     async def test_our_own_echo_settles_it_whoever_may_be_added_now(self, sender: Sender) -> None:
-        sender.channel.fail(CREATE, DeliveryUnknown("502"), commits=True, when=is_envelope)
+        sender.lose_answer(commits=True)
         await sender.hand()
         await sender.run()
         carrier = await sender.carrier()
@@ -521,7 +525,7 @@ class TestOnItsWay:
     async def test_an_expired_one_in_doubt_that_history_cannot_tell_of_is_unclear(
         self, sender: Sender
     ) -> None:
-        sender.channel.fail(CREATE, DeliveryUnknown("502"), when=is_envelope)
+        sender.lose_answer()
         await sender.hand()
         await sender.run()
         sender.channel.fail(

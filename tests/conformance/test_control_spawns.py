@@ -458,6 +458,7 @@ class TestASessionInTwoConversations:
             assert turn
             await bound_too(stage, turn.session_key, "8001")
             second = stage.say("go on", thread="8001")
+            await stage.until(lambda: stage.turn_of(second))
             await stage.until(lambda: _is_claimed(stage, "8001"))
             waiting = await stage.turn_of(second)
             assert waiting
