@@ -1,7 +1,6 @@
 """Shows a running turn: one task per turn folds, paces, renders and edits the placeholder."""
 
 import asyncio
-import math
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -116,9 +115,7 @@ class Stream:
         ref = MessageRef(self._opening.conversation.conversation_id, message_id)
         if ref != self._placeholder:
             self._placeholder, self._is_lost, self._shown_body = ref, False, None
-            # One that somebody left standing has been still for long enough: it moves at once.
-            is_stale = self._phase is Phase.RECOVERING
-            self._marks = Marks(-math.inf if is_stale else now, now)
+            self._marks = Marks(now, now)
             self._is_changed = True
             self._wake.set()
 

@@ -84,7 +84,8 @@ def sols_plays(luna: str, pace: float) -> list[Play]:
         (
             MIGRATION,
             _script(
-                _tool("read", "docs/migration-3.md", 1.0 * pace),
+                # At any pace longer than an edit interval: people must see the live message go on.
+                _tool("read", "docs/migration-3.md", 2.5),
                 ("delay", str(0.1 * pace)),
                 *_streamed(_REST),
             ),

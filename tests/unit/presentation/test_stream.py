@@ -344,24 +344,6 @@ def test_nothing_is_edited_before_the_placeholder_is_there_or_after_the_end() ->
     play(story)
 
 
-def test_a_placeholder_that_was_left_standing_moves_at_once() -> None:
-    async def story() -> None:
-        stage = Stage()
-        stream = stage.open(placeholder=None)
-        stream.phase(Phase.RECOVERING)
-        stream.placeholder(PlatformId("500"))
-        await until(0.5)
-        (first,) = stage.writer.edits
-        assert first.at < 0.1
-        assert "recovering" in first.body.content
-        stream.phase(Phase.WORKING)
-        await until(INTERVAL - 0.1)
-        assert stage.writer.edits == [first]
-        await stream.close(1)
-
-    play(story)
-
-
 def test_a_lost_placeholder_is_told_and_left_alone_until_there_is_another() -> None:
     async def story() -> None:
         stage = Stage(writer=RecordingWriter(outcomes=[EditOutcome.LOST]))
