@@ -8,7 +8,7 @@ from openab.control.completions import release_held
 from openab.control.persist import Waits
 from openab.control.services import Services
 from openab.domain.errors import Transient, Unknown
-from openab.storage import bindings, spawns
+from openab.storage import spawns
 from openab.storage.transitions import StateChanged
 
 log = structlog.get_logger()
@@ -26,8 +26,7 @@ class BindingSweep:
         waits = Waits("binding_sweep_waits")
         while True:
             try:
-                if await self._has_any():
-                    await self.sweep()
+                await self.look()
             except (Transient, Unknown, StateChanged) as error:
                 # What somebody else moved meanwhile, or nobody can tell, is looked at next time.
                 waits.note(error)
@@ -35,14 +34,17 @@ class BindingSweep:
                 waits.over()
             await asyncio.sleep(settings.binding.sweep_every.total_seconds())
 
-    async def _has_any(self) -> bool:
-        services = self._services
-        async with services.database.read() as tx:
-            account = services.settings.account
-            return bool(await bindings.open_of(tx, account) or await spawns.held_of(tx, account))
+    async def look(self) -> int:
+        """Sweep if there is something to do, so that nothing is written where nothing is due; how many moved on."""
+        settings = self._services.settings
+        async with self._services.database.read() as tx:
+            has_work = await settings.bindings.is_any_due(
+                tx, settings.account
+            ) or await spawns.held_of(tx, settings.account)
+        return await self.sweep() if has_work else 0
 
     async def sweep(self) -> int:
-        """One look at all that is not ended, and at what waits for a binding; how many moved on."""
+        """Move on all that is due, and what waits for a binding; how many moved on."""
         services = self._services
         async with services.database.transaction() as tx:
             moved = await services.settings.bindings.sweep(tx, services.settings.account)

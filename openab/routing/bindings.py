@@ -161,6 +161,11 @@ class Bindings:
         tx.after_commit(lambda: _tell("binding_reattached", again))
         return again
 
+    async def is_any_due(self, tx: Transaction, account: AccountId) -> bool:
+        """Whether a sweep would move any; a read is enough to ask."""
+        found = await bindings.open_of(tx, account)
+        return any([await self._is_due(tx, one) for one in found])
+
     async def sweep(self, tx: Transaction, account: AccountId, limit: int = 50) -> int:
         """End bindings whose time is over, and clear those whose farewell is settled; how many moved.
 

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -13,7 +13,13 @@ from openab.control.binding_sweep import BindingSweep
 from openab.control.settings import BindingSettings, Settings
 from openab.control.spawning import Asked
 from openab.control.spawning import spawn as give
-from openab.domain.binding import BindingStatus, EndReason, SessionBinding, TargetKind
+from openab.domain.binding import (
+    BindingStatus,
+    EndReason,
+    Limits,
+    SessionBinding,
+    TargetKind,
+)
 from openab.domain.ids import ConversationId, SessionKey
 from openab.domain.message import CommandKind, InboundMessage, Place
 from openab.domain.spawn import SpawnLimits, SpawnRefusal, SpawnState
@@ -21,7 +27,7 @@ from openab.domain.turn import TurnSource, TurnState
 from openab.ports.agent import Prompt
 from openab.ports.channel import ChannelRejected, DeliveryUnknown, Refusal
 from openab.routing.bindings import Bindings
-from openab.storage import bindings, conversations, spawns, turns
+from openab.storage import bindings, conversations, sessions, spawns, turns
 from openab.storage.engine import Database, Transaction
 from openab.storage.schema import spawns as spawn_table
 from openab.storage.spawns import Spawn
@@ -31,6 +37,7 @@ from tests.builders import (
     ASKER,
     CHANNEL,
     HOME,
+    Offset,
     a_conversation,
     a_ref,
     a_spec,
@@ -629,6 +636,26 @@ class TestALiveTurn:
         # Though the parent was in the middle of another turn: it is told once, behind that.
         told = [turn for turn in found if turn.source is TurnSource.COMPLETION]
         assert len(told) == 1
+
+
+async def test_a_look_writes_only_where_something_is_due(database: Database) -> None:
+    clock, stage = Offset(database), Stage(database, spawning())
+    async with database.transaction() as tx:
+        where = await a_conversation(tx, "8000", HOME)
+        session = await sessions.ensure(tx, where, agent=HELPER, working_dir="/work")
+        await stage.settings.bindings.bind(
+            tx,
+            session.key,
+            TargetKind.SUBAGENT,
+            a_ref("8001", HOME),
+            bound_by="31",
+            limits=Limits(idle=timedelta(seconds=60)),
+        )
+    sweep, commits = BindingSweep(stage.services), database.commits
+    assert (await sweep.look(), database.commits) == (0, commits)
+    clock.pass_by(61)
+    assert await sweep.look() == 1
+    assert database.commits > commits
 
 
 async def bound_too(stage: Stage, session: SessionKey, thread: str) -> SessionBinding:
