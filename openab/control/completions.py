@@ -160,7 +160,7 @@ async def _release(tx: Transaction, settings: Settings, spawn: Spawn) -> bool:
     requester = await conversations.get(tx, spawn.requester_conversation)
     known = await settings.bindings.list_by_session(tx, spawn.session)
     if resolve(spawn.session, known, requester.ref).binding is None:
-        await _drop_if_old(tx, settings, spawn)
+        await _drop_if_old(tx, settings, spawn, requester)
         return False
     destination = await _routed(tx, settings, spawn.session, requester)
     assert destination.binding is not None
@@ -175,12 +175,17 @@ async def _place_of(tx: Transaction, binding: SessionBinding) -> ConversationId:
     return found.conversation
 
 
-async def _drop_if_old(tx: Transaction, settings: Settings, spawn: Spawn) -> None:
-    """What waits for longer than finished rows are kept waits for nothing."""
+async def _drop_if_old(
+    tx: Transaction, settings: Settings, spawn: Spawn, requester: Conversation
+) -> None:
+    """What waits for longer than finished rows are kept waits for nothing, and people are told so."""
     now = await tx.now()
-    if settings.keep and now - (spawn.settled_at or now) > settings.keep:
-        await spawns.record(tx, spawn, Finished())
-        tx.after_commit(lambda: log.warning("held_completion_dropped", spawn=spawn.id))
+    if not settings.keep or now - (spawn.settled_at or now) <= settings.keep:
+        return
+    await spawns.record(tx, spawn, Finished())
+    told = presentation_body(spawn_words.dropped(spawn.agent, settings.keep.days))
+    await owe_in(tx, settings, requester, f"spawn:{spawn.id}:dropped:v1", told)
+    tx.after_commit(lambda: log.warning("held_completion_dropped", spawn=spawn.id))
 
 
 async def held_lost(tx: Transaction, settings: Settings, dead: Delivery, reason: str) -> bool:

@@ -115,6 +115,14 @@ def kept_back(agent: str, outcome: Outcome, reason: Reason, fallback: Fallback) 
     return f"⚠️ {_name(agent)} {_ENDS[outcome]}, but {why} (`{reason.value}`). {fate}"
 
 
+def dropped(agent: str, days: int) -> str:
+    """A kept answer that was never shown is given up."""
+    return (
+        f"⚠️ The answer of {_name(agent)} was kept for {days} days, and in all that time no single place "
+        "belonged to it: it is not shown any more. Give the task again if it still matters."
+    )
+
+
 _ENDS = {
     Outcome.COMPLETED: "has finished the task",
     Outcome.FAILED: "has failed at the task",

@@ -403,6 +403,23 @@ class TestWhatIsHeld:
             await stage.quiet()
         assert [line for line in ours(stage, message.message_id) if "<#8001>" in line]
 
+    async def test_for_too_long_is_given_up_and_told(self, database: Database) -> None:
+        async with on_stage(database, spawning(), agents=Family()) as stage:
+            message, _ = await self.held(stage)
+            clock, sweep = Offset(database), BindingSweep(stage.services)
+            clock.pass_by(29 * 86400)
+            await sweep.sweep()
+            (kept,) = await spawned(database)
+            clock.pass_by(2 * 86400)
+            await sweep.sweep()
+            await sweep.sweep()
+            await stage.until(lambda: _shows(stage, message.message_id, "kept for 30 days"))
+            await stage.quiet()
+            (given_up,) = await spawned(database)
+        assert (kept.state, given_up.state) == (SpawnState.HELD, SpawnState.FINISHED)
+        told = ours(stage, message.message_id)
+        assert len([line for line in told if "not shown any more" in line]) == 1
+
     async def held(self, stage: Stage) -> tuple[InboundMessage, SessionBinding]:
         """A task whose end is held: its session is bound in 8001 and in 8002, which is returned."""
         assert isinstance(stage.agents, Family)
