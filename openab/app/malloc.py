@@ -16,5 +16,9 @@ def return_large_blocks() -> bool:
     """
     if not sys.platform.startswith("linux"):
         return False
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    return mallopt is not None and mallopt(_M_MMAP_THRESHOLD, _LARGE) == 1
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):
+        # Another C library, or a Python that brings its own inside.
+        return False
+    return bool(mallopt(_M_MMAP_THRESHOLD, _LARGE) == 1)

@@ -228,6 +228,7 @@ def _services(
         counters=counters(given.metrics),
         bot_names=names,
         reserve=budget.reserve,
+        spare=budget.spare,
         is_buried=partial(_is_buried, given.database.id, given.account),
     )
 
@@ -268,7 +269,14 @@ def _open_doors(
         count_handoff=counters.handoff,
     )
     doors.policy = given.live.policy
-    doors.backfill = Backfill(database, told, intake, given.client.history, count=counters.backfill)
+    doors.backfill = Backfill(
+        database,
+        told,
+        intake,
+        given.client.history,
+        count=counters.backfill,
+        spare=services.spare,
+    )
     doors.commands = Commands(
         database,
         told,

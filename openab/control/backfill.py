@@ -6,12 +6,14 @@ from datetime import timedelta
 
 import structlog
 
+from openab.control import history_reader
 from openab.control.held_events import HeldEvents
 from openab.control.history_reader import HistoryReader, Reading
 from openab.control.intake import Event, Intake, Step
 from openab.control.persist import persist
 from openab.control.settings import Settings
 from openab.domain.ids import PlatformId, snowflake
+from openab.domain.window import Window
 from openab.ports.history import History
 from openab.ports.tasks import end, spawn
 from openab.storage import absences, accounts
@@ -38,14 +40,17 @@ class Backfill:
         *,
         patience_seconds: float = PATIENCE_SECONDS,
         count: Callable[[str], None] = lambda _result: None,
+        spare: Callable[[float], bool] = lambda _now: False,
     ) -> None:
-        """`count` hears `started`, and then `finished` or `interrupted`."""
+        """`count` hears `started`, and then `finished` or `interrupted`. `spare`: as `HistoryReader` says."""
         self._database = database
         self._settings = settings
         self._intake = intake
         self._history = history
         self._patience_seconds = patience_seconds
         self._count = count
+        self._spare = spare
+        self._pace = Window(history_reader.READS, history_reader.READS_SECONDS)
         self._held = HeldEvents(intake.put)
         self._asked = asyncio.Event()
         #: What lets the mark go on, and which of these the next round will put.
@@ -122,7 +127,9 @@ class Backfill:
         start = await persist("mark", self._start)
         direct = await persist("direct conversations", self._direct)
         log.info("backfill_started", after=start)
-        reader = HistoryReader(self._settings, self._history, self._intake, self._held, start)
+        reader = HistoryReader(
+            self._settings, self._history, self._intake, self._held, start, self._pace, self._spare
+        )
         reading = await reader.read(direct)
         self._intake.put(free)
         await free.committed.wait()

@@ -27,7 +27,12 @@ _AT_ONCE = 50
 class NobodysWriter:
     """The writer of a conversation that is not ours: it shows nothing."""
 
-    async def edit(self, ref: MessageRef, body: MessageBody) -> EditOutcome:  # noqa: ARG002 - the port's signature
+    async def edit(
+        self,
+        ref: MessageRef,  # noqa: ARG002 - the port's signature
+        body: MessageBody,  # noqa: ARG002
+        given_up: asyncio.Event | None = None,  # noqa: ARG002
+    ) -> EditOutcome:
         """Nothing is shown."""
         return EditOutcome.REPLACED
 

@@ -28,10 +28,10 @@ from openab.text import notices
 
 log = structlog.get_logger()
 Result = TypeVar("Result")
-#: Reads under way at once, and in any second: an account may make fifty requests a second, of which forty
-#: are for what people see of running turns.
+#: Reads under way at once; and how many in any second, whatever else there is to do: an account may make fifty
+#: requests a second, of which forty are for what people see of running turns. What these leave is used, too.
 _AT_ONCE = 4
-READS, READS_SECONDS = 10, 1.0
+READS, READS_SECONDS = 5, 1.0
 _CALL_SECONDS = 10.0
 #: The waits between tries to read a place that cannot be read now, in seconds.
 RETRIES = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
@@ -57,14 +57,18 @@ class HistoryReader:
         intake: Intake,
         held: HeldEvents,
         start: PlatformId,
+        pace: Window,
+        spare: Callable[[float], bool],
     ) -> None:
+        """`pace` outlives this reader. `spare` takes a request that nobody else needs now, if there is one."""
         self._settings = settings
         self._history = history
         self._intake = intake
         self._held = held
         self._start = start
         self._slots = asyncio.Semaphore(_AT_ONCE)
-        self._pace = Window(READS, READS_SECONDS)
+        self._spare = spare
+        self._pace = pace
         self._pace_lock = asyncio.Lock()
         self._reading = Reading()
 
@@ -200,6 +204,8 @@ class HistoryReader:
         """Until one more read is allowed, in the order in which they come."""
         async with self._pace_lock:
             now = asyncio.get_running_loop().time
+            if self._spare(now()):
+                return
             await asyncio.sleep(max(0.0, self._pace.free_at() - now()))
             self._pace.note(now())
 

@@ -8,7 +8,7 @@ import structlog
 
 from openab.control.beside import beside
 from openab.control.conversation_turns import ConversationTurns
-from openab.control.outbox import Outbox
+from openab.control.outbox import Outbox, Step
 from openab.control.persist import RETRY_SECONDS, Waits
 from openab.control.services import Services
 from openab.control.status_reactions import StatusReactions
@@ -174,18 +174,36 @@ class ConversationOwner:
         await self._hold_on()
         await self._turns.tend()
         await self._turns.set_off()
-        # A call may take long: turns end and begin beside it.
-        sent, was_woken = await beside(
-            f"send {self._where.id}", self._outbox.step(), self._woken, self._turns.tend
+        sent, had_more = await self._send()
+        if had_more:
+            self._woken.set()
+        # A reaction waits for a pace of its own, and nobody waits for a reaction.
+        (reacted, reaction_due), was_woken = await beside(
+            f"react {self._where.id}", self._reactions.step(), self._woken, self._send_beside
         )
-        reacted, reaction_due = await self._reactions.step()
-        if sent.did or reacted or was_woken or self._lost.is_set():
+        if had_more or reacted or was_woken or self._lost.is_set():
             return False
         due = min((moment for moment in (sent.due_at, reaction_due) if moment), default=None)
         if not await self._has_more(due) and await self._give_back():
             return True
         await self._wait(due)
         return False
+
+    async def _send(self) -> tuple[Step, bool]:
+        """One look at what is owed, and whether another one is due at once.
+
+        A call may take long: turns end and begin beside it.
+        """
+        sent, was_woken = await beside(
+            f"send {self._where.id}", self._outbox.step(), self._woken, self._turns.tend
+        )
+        return sent, sent.did or was_woken
+
+    async def _send_beside(self) -> None:
+        await self._turns.tend()
+        _, has_more = await self._send()
+        if has_more:
+            self._woken.set()
 
     async def _hold_on(self) -> None:
         """The lease ran out by our own clock: take it again, unless somebody else claimed meanwhile.

@@ -66,6 +66,8 @@ class Services:
     bot_names: BotNames = field(default_factory=BotNames)
     #: Take the account's next request slot, asked at this monotonic moment; returns when it is.
     reserve: Callable[[float], float] = lambda now: now
+    #: Take a request slot of the account that is free at this monotonic moment; False: none is, none was taken.
+    spare: Callable[[float], bool] = lambda _now: False
     #: Whether this owner is certainly dead by its proof; if so, what it left running on this machine
     #: has been ended. Blocks, so it is called in a thread.
     is_buried: Callable[[WorkerId, str], bool] = lambda _owner, _proof: False

@@ -36,6 +36,8 @@ async def settle_turn(tx: Transaction, settings: Settings, turn_id: TurnId | Non
     state = await turns.record(tx, turn, event, settled_at=await tx.now())
     if settings.reactions.enabled:
         await reactions.conclude(tx, turn_id, _last_emoji(settings, turn_id, state), await tx.now())
+        # Its answer may have stood elsewhere; the reaction is its own conversation's.
+        tx.gives_work(turn.conversation)
     tx.after_commit(lambda: log.info("turn_settled", turn_id=turn_id, state=state.value))
 
 

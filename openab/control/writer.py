@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import structlog
 
@@ -59,14 +59,17 @@ class ConversationWriter:
             if not self._senders:
                 self._no_sender.set()
 
-    async def edit(self, ref: MessageRef, body: MessageBody) -> EditOutcome:
+    async def edit(
+        self, ref: MessageRef, body: MessageBody, given_up: asyncio.Event | None = None
+    ) -> EditOutcome:
         """Show this body when no send waits and the pace allows; see `LiveWriter`."""
-        while not self._closed:
+        given_up = given_up or asyncio.Event()
+        while self._may_edit(given_up):
             await self._no_sender.wait()
             async with self._busy:
                 # A place is spared for a send, so that an answer never waits for its own edits.
                 wait = self._window.free_at(spare=1) - self._clock()
-                if wait <= 0 and not self._senders and not self._closed:
+                if wait <= 0 and not self._senders and self._may_edit(given_up):
                     try:
                         outcome = await self._try(ref, body)
                     finally:
@@ -74,8 +77,13 @@ class ConversationWriter:
                     self._count(outcome)
                     return outcome
             if wait > 0:
-                await asyncio.sleep(wait)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(wait):
+                        await given_up.wait()
         return EditOutcome.REPLACED
+
+    def _may_edit(self, given_up: asyncio.Event) -> bool:
+        return not self._closed and not given_up.is_set()
 
     def close(self) -> None:
         """No edit begins any more."""

@@ -1,5 +1,6 @@
 """The conversation's writer: one edit in flight, the newest pending edit replaces older ones, sends go first."""
 
+import asyncio
 from enum import StrEnum
 from typing import Protocol
 
@@ -24,6 +25,11 @@ class EditOutcome(StrEnum):
 class LiveWriter(Protocol):
     """What a feed may use to show something."""
 
-    async def edit(self, ref: MessageRef, body: MessageBody) -> EditOutcome:
-        """Show this body when the pace allows; returns when that is settled. Never raises for the network."""
+    async def edit(
+        self, ref: MessageRef, body: MessageBody, given_up: asyncio.Event | None = None
+    ) -> EditOutcome:
+        """Show this body when the pace allows; returns when that is settled. Never raises for the network.
+
+        Once `given_up` is set, an edit that still waits for the pace is replaced by nothing.
+        """
         ...

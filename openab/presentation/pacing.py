@@ -66,6 +66,14 @@ class Budget:
         """The fair interval when so many turns are shown."""
         return running / self.rate
 
+    def spare(self, now: float) -> bool:
+        """Take a slot if one is free at this moment; False: nobody may have it yet, and none was taken."""
+        slot = max(self._next, now - (self._burst - 1) / self.rate)
+        if slot > now:
+            return False
+        self._next = slot + 1 / self.rate
+        return True
+
     def reserve(self, now: float) -> float:
         """Take the next slot; the answer is when it is, `now` at the earliest."""
         slot = max(self._next, now - (self._burst - 1) / self.rate)

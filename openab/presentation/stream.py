@@ -68,7 +68,8 @@ class Stream:
         self._reactions = ReactionWatch(around.settings.emojis, around.settings.timing)
         self._placeholder: MessageRef | None = None
         self._shown_body: MessageBody | None = None
-        self._is_changed = self._is_closing = self._is_lost = self._is_unknown = False
+        self._is_changed = self._is_lost = self._is_unknown = False
+        self._closing = asyncio.Event()
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -80,7 +81,7 @@ class Stream:
 
     def event(self, event: AgentEvent) -> None:
         """Something was reported by the agent."""
-        if self._is_closing:
+        if self._closing.is_set():
             return
         now = self._around.clock()
         activity, was_stalled = self._activity(), self._reactions.is_stalled(self._heard_at, now)
@@ -124,7 +125,7 @@ class Stream:
 
         An edit that is still out after that counts as unknown: it may land whenever it likes.
         """
-        self._is_closing = True
+        self._closing.set()
         self._wake.set()
         if self._task:
             await asyncio.wait([self._task], timeout=seconds)
@@ -136,7 +137,7 @@ class Stream:
 
     async def _run(self) -> None:
         try:
-            while not self._is_closing:
+            while not self._closing.is_set():
                 await self._step()
         except Exception:
             log.exception("presentation_failed", turn_id=self._opening.turn)
@@ -195,7 +196,7 @@ class Stream:
     async def _edit(self) -> None:
         await self._slot()
         ref, body = self._placeholder, self._body()
-        if self._is_closing or self._view.ended or ref is None:
+        if self._closing.is_set() or self._view.ended or ref is None:
             return
         sent, self._is_changed = self._around.clock(), False
         if body == self._shown_body:
@@ -207,13 +208,13 @@ class Stream:
 
     async def _slot(self) -> None:
         slot = self._around.budget.reserve(self._around.clock())
-        while not self._is_closing and self._around.clock() < slot:
+        while not self._closing.is_set() and self._around.clock() < slot:
             self._wake.clear()
             await self._wait(slot)
 
     async def _send(self, ref: MessageRef, body: MessageBody) -> EditOutcome:
         try:
-            return await self._around.writer.edit(ref, body)
+            return await self._around.writer.edit(ref, body, self._closing)
         except asyncio.CancelledError:
             self._is_unknown = True
             raise

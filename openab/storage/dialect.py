@@ -262,7 +262,9 @@ def _sqlite(url: sa.URL) -> Dialect:
     private_file(path)
     writer = _sqlite_engine(path, is_writer=True, pool_size=1, max_overflow=0)
     reader = _sqlite_engine(path, is_writer=False, pool_size=POOL_SIZE, max_overflow=0)
-    _on_sqlite(writer, "BEGIN IMMEDIATE", "foreign_keys=ON", "synchronous=FULL")
+    # Nothing is written to the disk before the commit, which has a thread.
+    no_spill = "cache_spill=OFF"
+    _on_sqlite(writer, "BEGIN IMMEDIATE", "foreign_keys=ON", "synchronous=FULL", no_spill)
     _on_sqlite(reader, "BEGIN", "query_only=ON")
     lock = asyncio.Lock()
     return Dialect("sqlite", writer, reader, lambda: lock, None, _sqlite_began_at)

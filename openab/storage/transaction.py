@@ -86,13 +86,14 @@ class Transaction:
     @asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:
         """A part that is undone alone when it raises; the transaction can go on."""
-        hints = len(self._hints)
+        hints, acting_for = len(self._hints), set(self._acting_for)
         nested = await self._step(lambda: self._connection.begin_nested().start())
         try:
             yield
             await self._step(nested.commit)
         except BaseException:
             del self._hints[hints:]
+            self._acting_for = acting_for
             await self._undo(nested)
             raise
 

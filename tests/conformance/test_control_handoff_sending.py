@@ -502,6 +502,7 @@ class TestOnItsWay:
         assert envelope
         other = written(replace(envelope, expires_at=envelope.expires_at + 1))
         sender.channel.say(sender.where.ref.conversation_id, other, ACCOUNT)
+        sender.channel.end_faults()
         await sender.run_later(360)
         assert (await sender.handoff()).state is HandoffState.SENT
         assert len(sender.posted) == 1
@@ -517,6 +518,7 @@ class TestOnItsWay:
         # Another owner knows of no member.
         sender.outbox._handoffs._members.clear()
         refusal = ChannelRejected(Refusal.FORBIDDEN, "Missing Access")
+        sender.channel.end_faults()
         sender.channel.fail("add_thread_member", refusal, times=100)
         await sender.run_later(3600)
         assert (await sender.handoff()).state is HandoffState.SENT
@@ -528,6 +530,7 @@ class TestOnItsWay:
         sender.lose_answer()
         await sender.hand()
         await sender.run()
+        sender.channel.end_faults()
         sender.channel.fail(
             "fetch_message", ChannelRejected(Refusal.FORBIDDEN, "no history"), times=1000
         )

@@ -39,6 +39,22 @@ async def ended(stage: Stage, text: str) -> InboundMessage:
     return message
 
 
+class TestACallThatTakesLong:
+    async def test_holds_up_no_answer(self, database: Database) -> None:
+        settings = some_settings(call=timedelta(seconds=600))
+        async with on_stage(database, settings) as stage:
+            stage.channel.hang("add_reaction")
+            message = stage.say("[[say=here it is]]")
+            await stage.channel.until(
+                lambda c: any("here it is" in text for text in c.shown(message.message_id))
+            )
+            assert len(stage.channel.calls_of("add_reaction")) == 1
+            stage.channel.end_faults()
+            await stage.settled(message)
+            await stage.quiet()
+        assert shown(stage, message) == {"🆗"}
+
+
 class TestTheEnd:
     @pytest.mark.parametrize(
         ("steps", "emoji"),

@@ -1,13 +1,14 @@
 """A turn from a mention to its answer, and every way in which it can end otherwise."""
 
 import asyncio
+from dataclasses import fields
 from datetime import datetime, timedelta
 
 import pytest
 
 from openab.control import owner
 from openab.control.elsewhere import owe_in
-from openab.control.settings import ReplySettings
+from openab.control.settings import ReplySettings, Settings
 from openab.control.turn_runner import TurnRunner
 from openab.domain.agent_events import AgentFailure, FailureKind
 from openab.domain.outbound import presentation_body
@@ -162,6 +163,22 @@ class TestASecondMessage:
             assert turn is not None
             assert turn.state is TurnState.ANSWERED
             stage.channel.end_faults()
+
+
+class TestThePaceOfAConversation:
+    async def test_is_five_writes_and_outlives_its_owner(self, database: Database) -> None:
+        defaults = {one.name: one.default for one in fields(Settings)}
+        assert defaults["five_writes"] == timedelta(seconds=5)
+        async with on_stage(database, some_settings(five_writes=timedelta(hours=1))) as stage:
+            message = stage.say("[[say=one]]")
+            turn = await stage.settled(message)
+            await stage.quiet()
+            window = stage.dispatcher._window(turn.conversation)
+            assert not window.is_empty(stage.clock()), "what was written is forgotten"
+            now = stage.clock()
+            for _ in range(5):
+                window.note(now)
+            assert stage.dispatcher._window(turn.conversation).free_at() == now + 3600
 
 
 class TestWhatSomebodyElsePutsIntoAConversation:

@@ -5,9 +5,10 @@ import asyncio
 import pytest
 
 from openab.channels.discord.access import channel_access
-from openab.channels.discord.interactions import FAILED_WORDS, UNKNOWN_WORDS
+from openab.channels.discord.interactions import FAILED_WORDS, NOT_NOW_WORDS, UNKNOWN_WORDS
 from openab.channels.discord.outbound import DiscordChannel
 from openab.channels.discord.slash import Offer, register_commands
+from openab.domain.errors import Transient
 from openab.domain.ids import AccountId, MessageRef, PlatformId
 from openab.domain.message import AuthorKind, CommandKind, InboundCommand, MessageKind, Place
 from openab.domain.outbound import Button, MessageBody, presentation_body
@@ -217,20 +218,24 @@ async def test_a_slow_answer_is_deferred_and_then_filled_in() -> None:
             assert all(one["allowed_mentions"]["parse"] == [] for one in contents)
 
 
-async def test_a_failing_answer_is_told_politely() -> None:
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [(ZeroDivisionError(), FAILED_WORDS), (Transient("the database is busy"), NOT_NOW_WORDS)],
+)
+async def test_a_failing_answer_is_told_politely(error: Exception, words: str) -> None:
     async with LoopbackDiscord() as discord:
         bot, person = discord.add_bot("sol"), discord.add_person("ann")
         home = discord.add_channel("general")
 
         async def broken(_command: InboundCommand) -> str:
-            raise ZeroDivisionError
+            raise error
 
         async with listening(discord, bot) as listener:
             listener.answer = broken
             await _register(discord, listener.client.rest, bot.id)
             pending = await person.slash(home.id, "cancel", bot)
 
-            assert (await pending.answer()).data["content"] == FAILED_WORDS
+            assert (await pending.answer()).data["content"] == words
             assert listener.health.ready
 
 

@@ -1,9 +1,13 @@
 """The pace counts a write when it has arrived, and outlives the conversation's owner."""
 
+import asyncio
+
 from openab.control.writer import ConversationWriter
 from openab.domain.ids import MessageRef, PlatformId
 from openab.domain.outbound import MessageBody
 from openab.domain.window import Window
+from openab.ports.tasks import spawn
+from openab.ports.writer import EditOutcome
 from tests.fakes.channel import RecordingChannel
 
 REF = MessageRef(PlatformId("500"), PlatformId("1"))
@@ -39,6 +43,20 @@ async def test_the_next_owner_goes_on_with_what_was_written() -> None:
     await following.edit(REF, MessageBody("live"))
     # With the edit four were written; the fifth place is spared for a send.
     assert window.free_at(spare=1) > clock.now
+
+
+async def test_an_edit_that_waits_for_the_pace_can_be_given_up() -> None:
+    channel, clock, window = RecordingChannel(account="900"), Clock(), Window()
+    writer = ConversationWriter(channel, 1.0, clock, window=window)
+    for _ in range(5):
+        window.note(clock.now)
+    given_up = asyncio.Event()
+    waiting = spawn("edit", writer.edit(REF, MessageBody("live"), given_up))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    given_up.set()
+    assert await waiting is EditOutcome.REPLACED
+    assert channel.calls == []
 
 
 def test_a_window_is_empty_when_its_time_has_passed() -> None:

@@ -102,7 +102,9 @@ class RecordingWriter:
     hangs: bool = False
     error: Exception | None = None
 
-    async def edit(self, ref: MessageRef, body: MessageBody) -> EditOutcome:
+    async def edit(
+        self, ref: MessageRef, body: MessageBody, given_up: asyncio.Event | None = None
+    ) -> EditOutcome:
         self.edits.append(Edit(now(), ref, body))
         if self.error:
             raise self.error
