@@ -60,7 +60,7 @@ class Shown:
 
     #: An edit of the placeholder ended with an unknown outcome, so a late one may still land.
     edit_unknown: bool = False
-    #: The placeholder cannot be edited any more (gone, too old, refused).
+    #: The placeholder cannot be edited any more (gone, too old, refused), or nothing shows that another one can.
     placeholder_lost: bool = False
 
 

@@ -69,6 +69,8 @@ class Stream:
         self._placeholder: MessageRef | None = None
         self._shown_body: MessageBody | None = None
         self._is_changed = self._is_lost = self._is_unknown = False
+        #: Edits were refused, and none has been shown since: the next placeholder may fare no better.
+        self._is_doubted = False
         self._closing = asyncio.Event()
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -131,7 +133,7 @@ class Stream:
             await asyncio.wait([self._task], timeout=seconds)
             await end(self._task)
         self._around.closed(self)
-        return Shown(edit_unknown=self._is_unknown, placeholder_lost=self._is_lost)
+        return Shown(edit_unknown=self._is_unknown, placeholder_lost=self._is_doubted)
 
     # ------------------------------------------------------------------ the task
 
@@ -228,12 +230,12 @@ class Stream:
             return
         self._marks = after_edit(self._pace, self._marks, outcome, sent, now)
         if outcome is EditOutcome.SHOWN:
-            self._shown_body = body
+            self._shown_body, self._is_doubted = body, False
             return
         self._is_changed = True
         self._shown_body = None
         if outcome is EditOutcome.LOST:
-            self._is_lost = True
+            self._is_lost = self._is_doubted = True
             log.warning("presentation_failed", turn_id=self._opening.turn, outcome=outcome.value)
             self._opening.on_lost()
 

@@ -71,7 +71,7 @@ async def test_it_answers_works_and_remembers_over_a_restart(
     sol = broker_of(stage, agent, model)
     await sol.start()
     tool = f"[[tool={agent.shell_tool} {json.dumps({'command': 'echo made by the tool'})}]]"
-    asked = await stage.ask(sol, f"[[delay=0.03]] [[words=60]] {tool} [[say=it was all green]]")
+    asked = await stage.ask(sol, f"[[delay=0.03]] [[words=150]] {tool} [[say=it was all green]]")
 
     live = await stage.live(asked.id, "w20", 60)
     assert "all green" not in live.content
@@ -81,7 +81,7 @@ async def test_it_answers_works_and_remembers_over_a_restart(
     answer = await stage.answer(asked.id, sol, "it was all green")
     await stage.settled(asked)
     assert f"✅ `{agent.shell_tool}" in answer.content
-    assert "".join(f"w{n} " for n in range(1, 61)) in answer.content
+    assert "".join(f"w{n} " for n in range(1, 151)) in answer.content
     assert "made by the tool" in model.requests[-1].results[0]
 
     before = session_ids(sol)

@@ -365,6 +365,26 @@ def test_a_lost_placeholder_is_told_and_left_alone_until_there_is_another() -> N
     play(story)
 
 
+def test_after_a_loss_the_next_placeholder_is_doubted_until_it_was_edited() -> None:
+    async def story(*, edited: bool) -> Shown:
+        stage = Stage(writer=RecordingWriter(outcomes=[EditOutcome.LOST]))
+        stream = stage.open()
+        stream.event(TextDelta("hello"))
+        await until(5)
+        stream.placeholder(PlatformId("501"))
+        await until(10 if edited else 5.1)
+        return await stream.close(1)
+
+    for edited in (False, True):
+        seen: list[Shown] = []
+
+        async def told(edited: bool = edited, seen: list[Shown] = seen) -> None:
+            seen.append(await story(edited=edited))
+
+        play(told)
+        assert seen == [Shown(placeholder_lost=not edited)]
+
+
 def test_an_edit_of_a_placeholder_that_was_replaced_meanwhile_says_nothing_of_the_new_one() -> None:
     async def story() -> None:
         outcomes = [EditOutcome.LOST]
