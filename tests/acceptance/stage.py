@@ -161,14 +161,15 @@ class Broker:
         assert len(found) == 1, f"{len(found)} turns of one trigger"
         return found[0]
 
+    async def has(self, statement: str, *values: object, seconds: float = PATIENCE) -> None:
+        """Wait until its SQLite file has such a row."""
+        async with asyncio.timeout(seconds):
+            while not self.rows(statement, *values):  # noqa: ASYNC110 - a row of another process
+                await asyncio.sleep(0.05)
+
     async def taken_in(self, message: Message, seconds: float = PATIENCE) -> None:
         """Wait until it has committed what becomes of this message."""
-        async with asyncio.timeout(seconds):
-            while True:
-                if self.rows(_SEEN, message.id, self.bot.id):
-                    return
-                # A row of another process: there is no signal to wait for.
-                await asyncio.sleep(0.05)
+        await self.has(_SEEN, message.id, self.bot.id, seconds=seconds)
 
     async def turn_is(
         self, trigger: Message, state: str, seconds: float = PATIENCE
