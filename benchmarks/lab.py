@@ -8,6 +8,7 @@ broken. `--every-point` kills once at each point instead.
 import argparse
 import asyncio
 import random
+import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -51,8 +52,22 @@ async def _run(told: argparse.Namespace, database: str) -> Report:
             async with open_laboratory(Setting(address)) as lab:
                 await by_chance(lab, report, told.kills, told.conversations)
                 asked = len(lab.said)
+                if report.violations:
+                    print(
+                        f"logs and, on SQLite, the database are kept in {kept(lab.agent_log.parent)}"
+                    )
     print(summary(report, asked))
     return report
+
+
+def kept(folder: Path) -> Path:
+    """A copy of a laboratory's files that outlives it; sockets are left out."""
+    place = Path(tempfile.mkdtemp(prefix="openab-lab-kept-"))
+
+    def sockets(where: str, names: list[str]) -> set[str]:
+        return {name for name in names if (Path(where) / name).is_socket()}
+
+    return Path(shutil.copytree(folder, place, ignore=sockets, dirs_exist_ok=True))
 
 
 async def _at_every_point(setting: Setting, report: Report) -> int:

@@ -2,13 +2,16 @@
 
 import importlib
 import math
+import shutil
+import socket
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from benchmarks.__main__ import NAMES
 from benchmarks.commits import counting
-from benchmarks.lab import summary
+from benchmarks.lab import kept, summary
 from benchmarks.report import Row, Target, percentile, table
 from benchmarks.workload import Workload
 from openab.domain.ids import AccountId, ChannelName
@@ -34,6 +37,21 @@ async def test_a_benchmark_has_a_sentence_and_measures_each_target(name: str) ->
     assert [row.target for row in rows] == targets
     assert all(math.isfinite(row.measured) and row.measured >= 0 for row in rows)
     assert all(row.target.limit >= 0 and row.target.unit for row in rows)
+
+
+def test_what_a_laboratory_leaves_is_kept_without_its_sockets() -> None:
+    # A socket's path may have a hundred characters only.
+    folder = Path(tempfile.mkdtemp(prefix="openab-"))
+    (folder / "home").mkdir()
+    (folder / "home" / "openab.db").write_text("rows")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(folder / "lab"))
+        copied = kept(folder)
+    try:
+        assert [path.name for path in copied.rglob("*")] == ["home", "openab.db"]
+    finally:
+        shutil.rmtree(copied)
+        shutil.rmtree(folder)
 
 
 def test_the_table_shows_a_miss_beside_its_target() -> None:
