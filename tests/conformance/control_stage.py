@@ -26,7 +26,7 @@ from openab.domain.message import Author, CommandKind, InboundCommand, InboundMe
 from openab.ports.feed import Phase, Shown, TurnOpening
 from openab.ports.signals import Signals
 from openab.ports.tasks import end, spawn
-from openab.storage import accounts, deliveries, turns
+from openab.storage import accounts, conversations, deliveries, turns
 from openab.storage.deliveries import Delivery
 from openab.storage.engine import Database, DatabaseUnavailable, Transaction, in_transaction
 from openab.storage.turns import Turn
@@ -371,10 +371,14 @@ class Stage:
             return [line["event"] for line in await turns.log_of(tx, turn)]
 
     async def quiet(self) -> None:
-        """Wait until every conversation was given back."""
+        """Wait until every conversation was given back, and none is about to be claimed again."""
 
         async def is_quiet() -> bool:
-            return not self.dispatcher._held
+            if self.dispatcher._held:
+                return False
+            async with self.database.read() as tx:
+                more = await conversations.is_any_claimable(tx, [ACCOUNT], self.settings.call)
+            return not more and not self.dispatcher._held
 
         await self.until(is_quiet)
 
