@@ -87,18 +87,22 @@ async def prepared(settings: Settings, turn: Turn, run: Run) -> Run:
 
 def _cut(settings: Settings, turn: Turn, run: Run) -> Cut:
     text, after = _told(turn, run, settings)
-    ending = Ending(
+    # The room is less where the trigger stands elsewhere; there is no harm in having both.
+    ending = _without_placeholder(turn, text, trigger_in_place=False)
+    return cut(text, after, rooms(ending, settings.replies()))
+
+
+def _without_placeholder(turn: Turn, text: str, *, trigger_in_place: bool) -> Ending:
+    return Ending(
         text=text,
         human=_human(turn),
-        # The room is less where the trigger stands elsewhere; there is no harm in having both.
-        trigger_in_place=False,
+        trigger_in_place=trigger_in_place,
         trigger_message_id=turn.trigger.message_id,
         took=timedelta(0),
-        has_other_bot=False,
+        has_other_bot=True,
         has_placeholder=False,
         placeholder_is_newest=False,
     )
-    return cut(text, after, rooms(ending, settings.replies()))
 
 
 async def finish(
@@ -311,16 +315,7 @@ async def end_unprompted(
     assert turn.state is TurnState.RUNNING
     for placeholder in await placeholders_of(tx, turn):
         await owe_delete(tx, turn, placeholder)
-    ending = Ending(
-        text=text,
-        human=_human(turn),
-        trigger_in_place=True,
-        trigger_message_id=turn.trigger.message_id,
-        took=timedelta(0),
-        has_other_bot=True,
-        has_placeholder=False,
-        placeholder_is_newest=False,
-    )
+    ending = _without_placeholder(turn, text, trigger_in_place=True)
     await _owe_parts(tx, turn, told_in, plan(ending, settings.replies()).parts[:1], None)
     now = await tx.now()
     await turns.record(

@@ -68,11 +68,10 @@ class Budget:
 
     def spare(self, now: float) -> bool:
         """Take a slot if one is free at this moment; False: nobody may have it yet, and none was taken."""
-        slot = max(self._next, now - (self._burst - 1) / self.rate)
-        if slot > now:
-            return False
-        self._next = slot + 1 / self.rate
-        return True
+        is_free = self._next <= now
+        if is_free:
+            self.reserve(now)
+        return is_free
 
     def reserve(self, now: float) -> float:
         """Take the next slot; the answer is when it is, `now` at the earliest."""

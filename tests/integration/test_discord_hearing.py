@@ -14,6 +14,7 @@ from openab.domain.message import AuthorKind, CommandKind, InboundCommand, Messa
 from openab.domain.outbound import Button, MessageBody, presentation_body
 from openab.ports.channel import ChannelRejected
 from openab.simulator.discord import LoopbackDiscord, hang, server_error
+from openab.storage.engine import DatabaseUnavailable
 from tests.fakes.discord_stage import listening, logged_in, until
 
 SECONDS = 5.0
@@ -220,7 +221,11 @@ async def test_a_slow_answer_is_deferred_and_then_filled_in() -> None:
 
 @pytest.mark.parametrize(
     ("error", "words"),
-    [(ZeroDivisionError(), FAILED_WORDS), (Transient("the database is busy"), NOT_NOW_WORDS)],
+    [
+        (ZeroDivisionError(), FAILED_WORDS),
+        (Transient("somebody else is busy"), FAILED_WORDS),
+        (DatabaseUnavailable("the database is busy"), NOT_NOW_WORDS),
+    ],
 )
 async def test_a_failing_answer_is_told_politely(error: Exception, words: str) -> None:
     async with LoopbackDiscord() as discord:

@@ -11,16 +11,19 @@ from openab.channels.discord.bodies import EPHEMERAL, answer_payload
 from openab.channels.discord.inbound import inbound_command
 from openab.channels.discord.places import DIRECT, PlaceFacts, Places, place_facts
 from openab.channels.discord.rest import DiscordRest
-from openab.domain.errors import OpenabError, Transient
+from openab.domain.errors import OpenabError
 from openab.domain.ids import AccountId, PlatformId
 from openab.domain.message import CommandKind, InboundCommand, Place
 from openab.domain.outbound import CommandAnswer
 from openab.ports.tasks import end, spawn
+from openab.storage.engine import DatabaseUnavailable
 
 Answer = Callable[[InboundCommand], Awaitable[CommandAnswer]]
 UNKNOWN_WORDS = "This is not in use any more. `/cancel` stops the running turn."
 FAILED_WORDS = "That did not work; the log of the bot says why."
-NOT_NOW_WORDS = "The bot cannot take that now: its database is busy or away. Nothing was done; please try again."
+NOT_NOW_WORDS = (
+    "The bot cannot take that now: its database is busy or away. Please try again in a moment."
+)
 _MESSAGE = 4
 _DEFERRED = 5
 _DEFERRED_UPDATE = 6
@@ -134,7 +137,7 @@ def _answered(deciding: "asyncio.Task[CommandAnswer]", command: InboundCommand) 
     failure = deciding.exception() if deciding.done() else TimeoutError()
     if failure is None:
         return deciding.result()
-    if isinstance(failure, Transient):
+    if isinstance(failure, DatabaseUnavailable):
         # It is told and logged where it troubles everybody; here it is only this press that failed.
         log.warning("command_not_taken", interaction_id=command.interaction_id, error=str(failure))
         return CommandAnswer(NOT_NOW_WORDS)

@@ -72,3 +72,13 @@ def test_the_window_lets_five_writes_through_in_five_seconds(gaps: list[float]) 
         window.note(now)
         times.append(now)
     assert all(later - first > 5 - 1e-9 for first, later in zip(times, times[5:], strict=False))
+
+
+def test_a_spare_slot_is_one_that_nobody_waits_for() -> None:
+    budget = Budget(rate=10, burst=1)
+    assert budget.spare(0.0)
+    assert not budget.spare(0.05)
+    # What was refused took nothing; what was taken counts.
+    assert budget.reserve(0.05) == pytest.approx(0.1)
+    assert not budget.spare(0.15)
+    assert budget.spare(0.25)
