@@ -52,12 +52,10 @@ class StatusReactions:
     async def step(self) -> tuple[bool, datetime | None]:
         """Make one call if one is due; returns whether it did, and when the next is."""
         async with self._services.database.read() as tx:
-            due = await reactions.due_of(tx, self._ownership.conversation)
+            due_at = await reactions.next_due(tx, self._ownership.conversation)
             now = await tx.now()
-        if not self._wishes and not due:
-            return False, None
-        if not self._wishes and due[0].due_at and due[0].due_at > now:
-            return False, due[0].due_at
+        if not self._wishes and (due_at is None or due_at > now):
+            return False, due_at
         wait = self._wait_for_room()
         if wait > 0:
             return False, now + timedelta(seconds=wait)
@@ -92,10 +90,8 @@ class StatusReactions:
             now = await tx.now()
             for turn, emoji in wishes.items():
                 await self._write_wish(tx, turn, emoji, now)
-            for known in await reactions.due_of(tx, self._ownership.conversation):
-                if known.due_at and known.due_at <= now:
-                    return await self._choose(tx, known, now)
-        return None
+            known = await reactions.take_due(tx, self._ownership.conversation, now)
+            return await self._choose(tx, known, now) if known else None
 
     async def _write_wish(self, tx: Transaction, turn: TurnId, emoji: str, now: datetime) -> None:
         """A wish of a run that has ended meanwhile is void: the end has its own emoji."""

@@ -84,17 +84,19 @@ class Database:
         served, and a failed wait for another process is `DatabaseUnavailable`.
         """
         self._refuse_nesting()
-        tx = None
+        tx, failures = None, 0
         try:
             with self._watched():
-                async with self._dialect.write_turn(), self._open(self._dialect.writer) as tx:
-                    yield tx
-                    await to_its_end("commit", tx.commit())
+                async with self._dialect.write_turn():
+                    failures = self.health.failures
+                    async with self._open(self._dialect.writer) as tx:
+                        yield tx
+                        await to_its_end("commit", tx.commit())
         finally:
             # Also when a cancellation came during a commit that succeeded.
             if tx is not None and tx.is_committed:
                 self.commits += 1
-                self.health.committed()
+                self.health.committed(failures)
                 self._hint_at_work(tx)
                 tx.run_hints()
 

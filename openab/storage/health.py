@@ -31,6 +31,8 @@ class Health:
         self._failed_at = 0.0
         self._error = ""
         self._trouble = Trouble.AWAY
+        #: How often something has failed.
+        self.failures = 0
         #: Told of every failure.
         self.on_failure: Callable[[Trouble], None] = lambda _trouble: None
 
@@ -54,6 +56,7 @@ class Health:
     def failed(self, trouble: Trouble, error: str) -> None:
         """Something was not done."""
         now = self._clock()
+        self.failures += 1
         if self._since is None:
             self._since, self._told_at = now, now - _TELL_SECONDS
         self._trouble, self._error, self._failed_at = trouble, error, now
@@ -69,9 +72,12 @@ class Health:
                 seconds=seconds,
             )
 
-    def committed(self) -> None:
-        """Something was written for good."""
-        if self._since is None:
+    def committed(self, failures: int) -> None:
+        """Something was written for good that began when `failures` were known.
+
+        What began before the last failure says nothing of what the database does now.
+        """
+        if self._since is None or failures < self.failures:
             return
         now = self._clock()
         if self._trouble in _MAY_PASS and now - self._failed_at < _QUIET_SECONDS:

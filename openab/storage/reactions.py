@@ -13,6 +13,7 @@ from openab.domain.ids import AccountId, ConversationId, MessageRef, PlatformId,
 from openab.domain.turn import TurnSource
 from openab.storage.engine import Transaction
 from openab.storage.schema import turn_reactions, turns
+from openab.storage.types import UtcDateTime
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +35,19 @@ _WISH_ANEW = _WISH.on_conflict_do_update(
     index_elements=["turn_id", "message_id"],
     set_={"wished": _WISH.excluded.wished, "due_at": _WISH.excluded.due_at, "tries": 0},
 )
-_DUE = (
+_OF_CONVERSATION = (
     sa.select(turn_reactions, turns.c.source)
     .join(turns, turns.c.id == turn_reactions.c.turn_id)
-    .where(
-        turns.c.conversation == sa.bindparam("conversation"),
-        turn_reactions.c.due_at.is_not(None),
-    )
+    .where(turns.c.conversation == sa.bindparam("conversation"))
     .order_by(turn_reactions.c.due_at, turn_reactions.c.message_id)
+    .limit(1)
 )
+_NEXT_DUE = _OF_CONVERSATION.with_only_columns(turn_reactions.c.due_at).where(
+    turn_reactions.c.due_at.is_not(None)
+)
+_TAKE_DUE = _OF_CONVERSATION.where(
+    turn_reactions.c.due_at <= sa.bindparam("now", type_=UtcDateTime)
+).with_for_update(of=turn_reactions)
 
 
 async def wish(tx: Transaction, turn: TurnId, emoji: str | None, due_at: datetime) -> None:
@@ -117,10 +122,22 @@ async def note(
     await tx.execute(_update(of).values(shown=list(shown), due_at=due_at, tries=tries))
 
 
-async def due_of(tx: Transaction, conversation: ConversationId) -> list[Reactions]:
-    """The messages of this conversation's turns whose emoji are still to be made as wished."""
-    result = await tx.execute(_DUE, {"conversation": conversation})
-    return [replace(_reactions(row), receipt=_receipt(row.source)) for row in result]
+async def next_due(tx: Transaction, conversation: ConversationId) -> datetime | None:
+    """When the first message of this conversation's turns is to be looked at; None: never."""
+    result = await tx.execute(_NEXT_DUE, {"conversation": conversation})
+    return result.scalar_one_or_none()
+
+
+async def take_due(
+    tx: Transaction, conversation: ConversationId, now: datetime
+) -> Reactions | None:
+    """The message that is due longest, locked: whoever ends its turn meanwhile waits for what is noted.
+
+    A turn may be ended by the owner of another conversation, where its answer stands.
+    """
+    result = await tx.execute(_TAKE_DUE, {"conversation": conversation, "now": now})
+    row = result.one_or_none()
+    return replace(_reactions(row), receipt=_receipt(row.source)) if row else None
 
 
 async def of_turn(tx: Transaction, turn: TurnId) -> list[Reactions]:
@@ -134,8 +151,8 @@ async def of_turn(tx: Transaction, turn: TurnId) -> list[Reactions]:
 
 
 async def again(tx: Transaction, of: Reactions) -> Reactions | None:
-    """The same message's emoji as they are now."""
-    result = await tx.execute(sa.select(turn_reactions).where(*_is(of)))
+    """The same message's emoji as they are now, locked."""
+    result = await tx.execute(sa.select(turn_reactions).where(*_is(of)).with_for_update())
     row = result.one_or_none()
     return _reactions(row) if row else None
 

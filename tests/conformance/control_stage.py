@@ -373,12 +373,16 @@ class Stage:
     async def quiet(self) -> None:
         """Wait until every conversation was given back, and none is about to be claimed again."""
 
+        def is_nothing_held() -> bool:
+            # What was claimed a moment ago is neither claimable nor held yet.
+            return not self.dispatcher._held and not self.dispatcher._is_claiming
+
         async def is_quiet() -> bool:
-            if self.dispatcher._held:
+            if not is_nothing_held():
                 return False
             async with self.database.read() as tx:
                 more = await conversations.is_any_claimable(tx, [ACCOUNT], self.settings.call)
-            return not more and not self.dispatcher._held
+            return not more and is_nothing_held()
 
         await self.until(is_quiet)
 

@@ -26,6 +26,7 @@ from openab.domain.ids import AccountId, AcpSessionId, Incarnation, MessageRef, 
 from openab.domain.options import Choice, Option
 from openab.domain.outbound import Button, MessageBody
 from openab.domain.turn import CancelledQueued, Claimed, Ended, Outcome, SettledDone, TurnState
+from openab.ports.tasks import spawn
 from openab.storage import (
     accounts,
     bindings,
@@ -288,19 +289,61 @@ class TestAStream:
         async with database.transaction() as tx:
             where = await a_conversation(tx)
             turn = await a_turn(tx, where)
-            assert not await reactions.due_of(tx, where.id)
+            assert await reactions.next_due(tx, where.id) is None
             now = await tx.now()
             await reactions.wish(tx, turn, "👀", now)
             (known,) = await reactions.of_turn(tx, turn)
             await reactions.note(tx, known, ("?👀",), now, 3)
-            (due,) = await reactions.due_of(tx, where.id)
+            assert await reactions.take_due(tx, where.id, now - timedelta(seconds=1)) is None
+            due = await reactions.take_due(tx, where.id, now)
+            assert due is not None
             assert (due.wished, due.shown, due.tries) == ("👀", ("?👀",), 3)
             assert due.trigger == MessageRef(HOME, PlatformId("1000"))
             await reactions.note(tx, due, ("👀",), None, 0)
-            assert not await reactions.due_of(tx, where.id)
+            assert await reactions.next_due(tx, where.id) is None
             again = await reactions.again(tx, due)
         assert again is not None
         assert again.shown == ("👀",)
+
+    async def test_an_end_that_comes_while_a_reaction_is_noted_is_shown_all_the_same(
+        self, database: Database
+    ) -> None:
+        """The owner of another conversation, where the answer stands, may settle a turn."""
+        async with database.transaction() as tx:
+            where = await a_conversation(tx)
+            turn = await a_turn(tx, where)
+            await reactions.wish(tx, turn, "👀", await tx.now())
+        async with database.transaction() as tx:
+            known = await reactions.take_due(tx, where.id, await tx.now())
+            assert known is not None
+            ending = spawn("ending", _concluded(database, turn))
+            await _waits_or_ends(database, ending)
+            await reactions.note(tx, known, ("👀",), None, 0)
+        await ending
+        async with database.transaction() as tx:
+            left = await reactions.take_due(tx, where.id, await tx.now())
+        assert left is not None
+        assert (left.wished, left.shown) == ("🆗", ("👀",))
+
+
+async def _concluded(database: Database, turn: TurnId) -> None:
+    async with database.transaction() as tx:
+        await reactions.conclude(tx, turn, "🆗", await tx.now())
+
+
+async def _waits_or_ends(database: Database, ending: "asyncio.Task[None]") -> None:
+    """Until the task's transaction waits for ours, or did not have to."""
+    is_waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+
+    async def waits() -> bool:
+        if database.dialect == "sqlite":
+            # Its writers take turns.
+            return True
+        async with database.read() as tx:
+            return bool((await tx.execute(sa.text(is_waiting))).scalar_one())
+
+    while not ending.done() and not await spawn("look", waits()):
+        continue
 
 
 class TestASession:

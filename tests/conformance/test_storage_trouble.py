@@ -179,8 +179,8 @@ class TestHealth:
         with capture_logs() as lines:
             for now[0] in (0.0, 1.0, 59.0, 61.0):
                 health.failed(Trouble.AWAY, "refused")
-            health.committed()
-            health.committed()
+            health.committed(health.failures)
+            health.committed(health.failures)
         assert [line["event"] for line in lines] == [
             "database_trouble",
             "database_trouble",
@@ -193,17 +193,37 @@ class TestHealth:
         health = Health(lambda: now[0])
         health.failed(Trouble.FULL, "full")
         now[0] = 5.0
-        health.committed()
+        health.committed(health.failures)
         assert health.reason
         now[0] = 20.0
-        health.committed()
+        health.committed(health.failures)
         assert health.reason is None
+
+    async def test_is_not_proved_by_a_write_that_began_before_the_failure(
+        self, postgres_database: Database
+    ) -> None:
+        """SQLite's writers take turns: none is open while another one fails."""
+        refusing = Refusing(postgres_database)
+        async with postgres_database.transaction() as tx:
+            await tx.execute(accounts.insert().values(channel="c", account="1", name="x"))
+            refusing.read_only()
+            await _fails_beside(postgres_database)
+        assert postgres_database.health.reason
+        refusing.heal()
+        await a_row(postgres_database, "3")
+        assert postgres_database.health.reason is None
 
     def test_notes_only_what_the_database_did_not_do(self) -> None:
         health = Health()
         with pytest.raises(Transient), health.watched():
             raise Transient("the network")
         assert health.reason is None
+
+
+async def _fails_beside(database: Database) -> None:
+    """In a task of its own: a task has one transaction at a time."""
+    (outcome,) = await asyncio.gather(a_row(database, "2"), return_exceptions=True)
+    assert isinstance(outcome, DatabaseUnavailable)
 
 
 class TestSpace:
