@@ -47,7 +47,7 @@ def resend(
     ],
     config: ConfigOption = None,
 ) -> None:
-    """Owe dead messages anew: each once, however often this is typed. A running broker sends them at once."""
+    """Owe dead messages anew: each once, however often this is typed. A running broker sends them within seconds."""
     resent = run(_resend(chosen_database(config).url, what))
     if resent.verdict.value == "nothing":
         fail(f"nothing to send again: {what} names no message that could not be delivered", FAILED)

@@ -347,6 +347,6 @@ class AgentRun:
 
     async def _owe_notice(self, event: HostNotice) -> None:
         async with self._services.database.transaction() as tx:
-            await conversations.lock(tx, self._ownership)
+            await conversations.lock(tx, self._ownership, is_beside=True)
             key = f"turn:{self._turn.id}:{event.code}:{self._turn.attempt}:v1"
             await owe_notice(tx, self._turn, key, notices.host_notice(event))

@@ -12,6 +12,7 @@ from openab.control.bound_sessions import session_key_here
 from openab.control.completions import ended_otherwise
 from openab.control.retire import retire_queued
 from openab.control.settings import Settings
+from openab.domain.errors import Transient
 from openab.domain.message import Author
 from openab.domain.turn import CancelledQueued, Outcome, TurnState
 from openab.storage import conversations, session_reports, sessions, turns
@@ -69,7 +70,9 @@ async def reset(tx: Transaction, settings: Settings, here: Conversation, author:
         return replies.nothing_to_reset()
     if not await may_change(tx, settings, session, author):
         return replies.reset_not_yours()
-    open_turns = [turn for turn in await turns.open_for(tx, key) if turn.conversation in held]
+    open_turns = await turns.open_for(tx, key)
+    if not held.issuperset(turn.conversation for turn in open_turns):
+        raise Transient("another conversation has just asked in this session")
     for turn in open_turns:
         if not _is_theirs(turn, settings, author):
             return replies.reset_holds_others(turn.requester_name)

@@ -166,7 +166,9 @@ async def _keep(
     await sessions.choose(tx, session.key, option.option_id, Chosen(choice.value, is_due=is_due))
     if is_due:
         return
-    others = [one for one in session.options if one.option_id != option.option_id]
+    # Not as it was when the menu was drawn: a run may have kept other options since.
+    fresh = await sessions.locked(tx, session.key) or session
+    others = [one for one in fresh.options if one.option_id != option.option_id]
     await sessions.remember_options(
         tx, session.key, [*others, replace(option, current=choice.value)]
     )

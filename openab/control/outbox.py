@@ -35,7 +35,7 @@ from openab.domain.delivery import (
 )
 from openab.domain.errors import OpenabError
 from openab.domain.ids import PlatformId
-from openab.ports.channel import Channel
+from openab.ports.channel import Channel, Refusal
 from openab.ports.signals import Signals
 from openab.ports.tasks import end, spawn
 from openab.storage import accounts, bindings, conversations, deliveries, turns
@@ -219,7 +219,7 @@ class Outbox:
             if self._must_look(fresh, await tx.now()):
                 # The nonce's window has ended while this waited for its turn.
                 return None
-            if fresh.kind is DeliveryKind.CREATE and fresh.platform_id:
+            if _is_seen(fresh):
                 await self._confirm_echoed(tx, fresh)
                 return None
             if fresh.purpose is Purpose.HANDOFF and not await self._handoffs.may_begin(tx, fresh):
@@ -279,12 +279,16 @@ class Outbox:
     ) -> None:
         if answer.result is Result.DONE:
             await self._confirm(tx, delivery, **_id_of(delivery, answer.platform_id))
+        elif _is_seen(delivery) and answer.refusal is not Refusal.MESSAGE_GONE:
+            # Its own echo was heard first, and says more than how this call went.
+            await self._confirm(tx, delivery)
         elif answer.result is Result.NOT_DONE:
             await self._postpone(tx, delivery, answer)
         elif answer.result is Result.UNKNOWN:
             await self._doubt(tx, delivery)
         else:
-            await settle_refusal(tx, Refused(self._settings, where, delivery, answer))
+            tried = Refused(self._settings, where, delivery, answer, self._personas.webhook)
+            await settle_refusal(tx, tried)
             await settle_turn(tx, self._settings, delivery.turn)
 
     async def _confirm(self, tx: Transaction, delivery: Delivery, **values: object) -> None:
@@ -417,6 +421,11 @@ def _whose_turn(first: Delivery | None, handoff: Delivery | None, now: datetime)
     if handoff is None:
         return first if is_due else None
     return first if first is not None and is_due and first.seq < handoff.seq else handoff
+
+
+def _is_seen(delivery: Delivery) -> bool:
+    """Whether the network has shown us the message that it makes."""
+    return delivery.kind is DeliveryKind.CREATE and delivery.platform_id is not None
 
 
 def _id_of(delivery: Delivery, message: PlatformId | None) -> dict[str, object]:

@@ -71,7 +71,7 @@ class Questions:
 
     async def _owe(self, number: int, asked: PermissionAsked) -> None:
         async with self._services.database.transaction() as tx:
-            await conversations.lock(tx, self._ownership)
+            await conversations.lock(tx, self._ownership, is_beside=True)
             buttons = question_buttons(self._turn.id, number, asked)
             key = permission_key(self._turn, number)
             await owe_notice(tx, self._turn, key, question_text(asked), buttons=buttons)
@@ -79,7 +79,7 @@ class Questions:
 
     async def _retire(self, number: int, settled: PermissionSettled) -> None:
         async with self._services.database.transaction() as tx:
-            await conversations.lock(tx, self._ownership)
+            await conversations.lock(tx, self._ownership, is_beside=True)
             for notice in await questions_of(tx, self._turn):
                 if notice.key == permission_key(self._turn, number):
                     await owe_delete(tx, self._turn, notice)

@@ -48,7 +48,7 @@ class Personas:
         self._seconds = settings.call.total_seconds()
         self._failures = 0
         #: By which the next task is posted.
-        self._webhook: PlatformId | None = None
+        self.webhook: PlatformId | None = None
 
     async def prepare(self, delivery: Delivery) -> bool:
         """Commit to a webhook, so that its echo is known as ours before it can come.
@@ -63,26 +63,26 @@ class Personas:
             await self._give_up(delivery, "there is no channel above")
             return False
         async with self._database.read() as tx:
-            self._webhook = await webhooks.of_parent(tx, self._settings.account, parent)
-        if self._webhook is None:
+            self.webhook = await webhooks.of_parent(tx, self._settings.account, parent)
+        if self.webhook is None:
             await self._obtain(delivery, parent)
-        return self._webhook is not None
+        return self.webhook is not None
 
     async def may_begin(self, tx: Transaction, delivery: Delivery) -> bool:
         """Whether the webhook that was prepared is still the one whose echoes are known."""
         parent = _channel_above(self._where)
-        if parent is None or self._webhook is None:
+        if parent is None or self.webhook is None:
             return False
-        return await webhooks.of_parent(tx, delivery.account, parent) == self._webhook
+        return await webhooks.of_parent(tx, delivery.account, parent) == self.webhook
 
     async def post(self, delivery: Delivery) -> PlatformId:
         """Post it once; raises as the channel port says."""
         parent = _channel_above(self._where)
         assert parent is not None
-        assert self._webhook is not None
+        assert self.webhook is not None
         thread = self._where.ref.conversation_id
         return await self._channel.post_as_persona(
-            thread, parent, self._webhook, delivery.body, self._seconds
+            thread, parent, self.webhook, delivery.body, self._seconds
         )
 
     async def look(self, delivery: Delivery, is_taken: Callable[[str], Awaitable[bool]]) -> Finding:
@@ -119,7 +119,7 @@ class Personas:
             async with self._database.transaction() as tx:
                 await conversations.lock(tx, self._ownership)
                 await webhooks.keep(tx, self._settings.account, parent, found)
-            self._webhook, self._failures = found, 0
+            self.webhook, self._failures = found, 0
 
     async def _found_or_made(self, parent: PlatformId) -> PlatformId:
         found = await self._channel.find_webhook(parent, self._seconds)
@@ -143,20 +143,17 @@ class Personas:
 
 
 async def task_refused(
-    tx: Transaction, where: Conversation, delivery: Delivery, answer: Answer
+    tx: Transaction, delivery: Delivery, answer: Answer, webhook: PlatformId | None
 ) -> bool:
-    """Answer a task's refusal by another webhook, or by the bot's own word.
+    """Answer a task's refusal by another webhook, or by the bot's own word; `webhook` is the one tried.
 
     False: it means what it means for any message.
     """
     refusal = answer.refusal or Refusal.OTHER
     if delivery.purpose is not Purpose.TASK or refusal in _OF_THE_PLACE:
         return False
-    parent = _channel_above(where)
-    if refusal is Refusal.WEBHOOK_GONE and parent is not None:
-        gone = await webhooks.of_parent(tx, delivery.account, parent)
-        if gone is not None:
-            await webhooks.forget(tx, delivery.account, gone)
+    if refusal is Refusal.WEBHOOK_GONE and webhook is not None:
+        await webhooks.forget(tx, delivery.account, webhook)
         if delivery.tries < _MOST_TRIES:
             await deliveries.record(tx, delivery, Postponed(), not_before=None, first_try_at=None)
             return True

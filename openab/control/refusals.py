@@ -24,6 +24,7 @@ from openab.domain.delivery import (
     GivenUp,
     Purpose,
 )
+from openab.domain.ids import PlatformId
 from openab.domain.outbound import presentation_body
 from openab.ports.channel import Refusal
 from openab.storage import conversations, deliveries, spawns, turns
@@ -44,6 +45,8 @@ class Refused:
     where: Conversation
     delivery: Delivery
     answer: Answer
+    #: What a sub-agent's task was tried by.
+    webhook: PlatformId | None = None
 
 
 Action = Callable[[Transaction, Refused], Awaitable[None]]
@@ -57,7 +60,7 @@ async def settle_refusal(tx: Transaction, refused: Refused) -> None:
         until = await tx.now() + refused.settings.settle_after
         await deliveries.record(tx, delivery, Doubtful(), is_look_only=True, not_before=until)
         return
-    if await task_refused(tx, refused.where, delivery, refused.answer):
+    if await task_refused(tx, delivery, refused.answer, refused.webhook):
         return
     action = _ACTIONS.get((delivery.kind, refusal)) or _ANY_KIND.get(refusal) or _dead
     await action(tx, refused)

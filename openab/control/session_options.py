@@ -57,7 +57,10 @@ class SessionOptions:
         """Keep what the agent says now, if that is news. The caller has locked the conversation."""
         if known and known != self._known:
             await sessions.remember_options(tx, self._key, known)
-            self._known = known
+            tx.after_commit(lambda: self._note_known(known))
+
+    def _note_known(self, known: tuple[Option, ...]) -> None:
+        self._known = known
 
     async def _set(self, name: AgentSession, opened: Opened, option_id: str, value: str) -> None:
         option = by_id(opened.options, option_id)
@@ -72,7 +75,7 @@ class SessionOptions:
         known: tuple[Option, ...],
     ) -> None:
         async with self._services.database.transaction() as tx:
-            await conversations.lock(tx, self._ownership)
+            await conversations.lock(tx, self._ownership, is_beside=True)
             session = await sessions.locked(tx, self._key)
             still = session.chosen if session else {}
             for option_id in (*done, *refused):

@@ -14,7 +14,7 @@ from openab.domain.message import Place
 from openab.domain.outbound import presentation_body
 from openab.domain.spawn import Refused, SpawnRefusal, SpawnState, Standing, refusal
 from openab.domain.turn import TurnSource
-from openab.storage import conversations, deliveries, spawns, turns
+from openab.storage import conversations, deliveries, sessions, spawns, turns
 from openab.storage.conversations import Conversation
 from openab.storage.deliveries import Delivery, Owed
 from openab.storage.engine import Transaction
@@ -159,6 +159,9 @@ def _is_ours_to_use(settings: Settings, channel: Conversation) -> bool:
 
 async def _standing(tx: Transaction, asked: Asked) -> Standing:
     parent = asked.parent_session
+    if parent:
+        # Two conversations that are bound to it may ask at the same moment.
+        await sessions.locked(tx, parent)
     above = await spawns.of_session(tx, parent) if parent else None
     return Standing(
         depth=1 + (above.depth if above else 0),

@@ -327,14 +327,18 @@ async def claim(
     return [(where, Ownership(where.id, where.epoch)) for where in claimed]
 
 
-async def lock(tx: Transaction, ownership: Ownership) -> Conversation:
-    """Begin an owner's transaction: lock the row, or raise LeaseLost if the epoch is no longer ours."""
+async def lock(tx: Transaction, ownership: Ownership, *, is_beside: bool = False) -> Conversation:
+    """Begin an owner's transaction: lock the row, or raise LeaseLost if the epoch is no longer ours.
+
+    `is_beside`: this is done beside the owner's round, which learns by a hint what it is given to do.
+    """
     mine = {"id": ownership.conversation, "epoch": ownership.epoch}
     row = (await tx.execute(_LOCK, mine)).one_or_none()
     if row is None:
         raise LeaseLost(f"conversation {ownership.conversation} has another owner")
     tx.heard(row.clock)
-    tx.acts_for(ownership.conversation)
+    if not is_beside:
+        tx.acts_for(ownership.conversation)
     return _conversation(row)
 
 

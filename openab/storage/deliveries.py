@@ -288,9 +288,11 @@ async def in_doubt(
 
 
 async def postpone(tx: Transaction, delivery: DeliveryId, until: datetime) -> None:
-    """Nothing is tried for this row before `until`."""
+    """Nothing is tried for this row before `until`, unless its message has been seen meanwhile."""
     await tx.execute(
-        sa.update(deliveries).where(deliveries.c.id == delivery).values(not_before=until)
+        sa.update(deliveries)
+        .where(deliveries.c.id == delivery, deliveries.c.platform_id.is_(None))
+        .values(not_before=until)
     )
 
 

@@ -102,7 +102,7 @@ class Transaction:
         self._hints.append(callback)
 
     def acts_for(self, conversation: str) -> None:
-        """The conversation's owner does this: it needs no hint at what it gives itself to do."""
+        """The conversation's owner does this in its round: it needs no hint at what it gives itself to do."""
         self._acting_for.add(conversation)
 
     def gives_work(self, conversation: str) -> None:

@@ -16,7 +16,7 @@ from openab.domain.message import Author, CommandKind, InboundMessage
 from openab.domain.options import Choice, Option
 from openab.domain.outbound import CommandAnswer
 from openab.domain.turn import TurnState
-from openab.ports.agent import AgentUnavailable
+from openab.ports.agent import AgentSession, AgentUnavailable
 from openab.storage import conversations, deliveries, sessions, turns
 from openab.storage.engine import Database
 from openab.storage.sessions import Session
@@ -349,6 +349,34 @@ class TestOptions:
             agents_shown = await used(stage, asked, CommandKind.AGENTS)
             assert agents_shown.menu is not None
             assert (len(agents_shown.menu.items), agents_shown.menu.pages) == (25, 2)
+
+    async def test_a_pick_leaves_what_was_kept_of_the_others_meanwhile(
+        self, database: Database
+    ) -> None:
+        async with on_stage(database, agents=agents()) as stage:
+            asked = stage.say("[[say=a]]")
+            turn = await stage.settled(asked)
+            tell = stage.agents.set_option
+
+            async def meanwhile(session: AgentSession, option_id: str, value: str) -> None:
+                async with database.transaction() as tx:
+                    known = await sessions.locked(tx, turn.session_key)
+                    assert known is not None
+                    others = [
+                        one if one.option_id == option_id else replace(one, name="Renamed")
+                        for one in known.options
+                    ]
+                    await sessions.remember_options(tx, turn.session_key, others)
+                await tell(session, option_id, value)
+
+            stage.agents.set_option = meanwhile  # type: ignore[method-assign]
+            await used(stage, asked, CommandKind.CHOOSE, "model", values=("m30",))
+            async with database.read() as tx:
+                session = await sessions.get(tx, turn.session_key)
+        assert session is not None
+        kept = {one.option_id: one for one in session.options}
+        assert kept.pop("model").current == "m30"
+        assert {one.name for one in kept.values()} == {"Renamed"}
 
     async def test_a_choice_during_a_turn_counts_from_the_next_one_on(
         self, database: Database

@@ -32,6 +32,7 @@ from openab.storage import bindings, conversations, deliveries, sessions, spawns
 from openab.storage.conversations import Conversation
 from openab.storage.deliveries import Owed
 from openab.storage.engine import Database, Transaction
+from openab.storage.sessions import Session
 from openab.storage.spawns import Spawn
 from openab.storage.turns import Turn
 from openab.text import binding_replies, replies
@@ -807,6 +808,26 @@ class TestOtherCommandsMeanWhatIsBound:
                 session = await sessions.get(tx, key_of(first.message_id))
         assert session is not None
         assert session.generation == 2
+
+    async def test_reset_starts_over_when_a_turn_begins_elsewhere_meanwhile(
+        self, postgres_database: Database, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """SQLite's writers take turns."""
+        real, late = sessions.locked, list[InboundMessage]()
+        async with bench(postgres_database) as at:
+            await at.session("100")
+            await at.used("200", FOCUS, session="100")
+
+            async def begun_meanwhile(tx: Transaction, key: SessionKey) -> Session | None:
+                if not late:
+                    late.append(at.stage.say("[[say=a]][[hang]]", thread="200"))
+                    await at.stage.signals.wait("agent_prompted")
+                return await real(tx, key)
+
+            monkeypatch.setattr(sessions, "locked", begun_meanwhile)
+            told = await at.used("100", CommandKind.RESET, OPERATOR)
+            assert told == replies.reset_done(waiting=0, is_running=True)
+            assert (await at.stage.settled(late[0])).state is TurnState.CANCELLED
 
     async def test_reset_leaves_the_own_session_of_the_conversation(
         self, database: Database

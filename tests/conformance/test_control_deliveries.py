@@ -1,6 +1,7 @@
 """What becomes of an owed row: one try per `sending`, three outcomes, evidence before a repetition."""
 
 from contextlib import suppress
+from datetime import timedelta
 
 import pytest
 import sqlalchemy as sa
@@ -289,6 +290,53 @@ class TestACreate:
         await box.run()
         assert await box.state() == "sent"
         assert (len(box.channel.calls), [one.id for one in box.sent]) == (1, [made])
+
+    @pytest.mark.parametrize(
+        "end",
+        [
+            DeliveryUnknown("no answer in time"),
+            ChannelBusy("429", 500.0),
+            ChannelRejected(Refusal.FORBIDDEN, "not any more"),
+        ],
+    )
+    async def test_an_echo_that_comes_during_the_call_settles_it_whatever_the_call_says(
+        self, box: Box, end: Exception
+    ) -> None:
+        made = await box.owe()
+        create = box.channel.create_message
+
+        async def echoed(*args: object, **named: object) -> PlatformId:
+            message = await create(*args, **named)  # type: ignore[arg-type]
+            async with box.database.transaction() as tx:
+                await deliveries.note_platform_id(tx, made, message)
+            raise end
+
+        box.channel.create_message = echoed  # type: ignore[method-assign]
+        await box.run()
+        assert (await box.state(), box.shown()) == ("sent", ["hello"])
+        assert [one.id for one in box.sent] == [made]
+
+    async def test_an_echo_of_what_was_deleted_since_shows_nothing(self, box: Box) -> None:
+        """10008 on a create: its nonce is known, and its message is not there any more."""
+        made = await box.owe()
+
+        async def gone(*_args: object, **_named: object) -> PlatformId:
+            async with box.database.transaction() as tx:
+                await deliveries.note_platform_id(tx, made, PlatformId("4999"))
+            raise refused(Refusal.MESSAGE_GONE)
+
+        box.channel.create_message = gone  # type: ignore[method-assign]
+        await box.run()
+        row = await box.row()
+        assert (row.state, row.is_gone) == (DeliveryState.SENT, True)
+
+    async def test_what_was_seen_meanwhile_is_not_put_off(self, box: Box) -> None:
+        made = await box.owe()
+        async with box.database.transaction() as tx:
+            await deliveries.note_platform_id(tx, made, PlatformId("4999"))
+            await deliveries.postpone(tx, made, await tx.now() + timedelta(seconds=60))
+        await box.run()
+        assert await box.state() == "sent"
 
     async def test_a_late_echo_settles_it_though_it_was_not_found(self, box: Box) -> None:
         box.channel.fail(SEND, DeliveryUnknown("hang"))

@@ -127,6 +127,33 @@ class TestATask:
         assert personas(box) == [first, second]
         assert (await box.state(KEY)) == "sent"
 
+    async def test_whose_webhook_is_gone_leaves_alone_the_one_that_took_its_place(
+        self, box: Box
+    ) -> None:
+        """Another thread of the channel had met the same refusal, and has found another webhook since."""
+        await owe_task(box, "spawn:s0:task:v1")
+        await box.run()
+        first = await known(box)
+        assert first is not None
+        post = box.channel.post_as_persona
+
+        async def replaced(*args: object, **named: object) -> PlatformId:
+            box.channel.post_as_persona = post  # type: ignore[method-assign]
+            box.channel.delete_webhook(first)
+            second = await box.channel.make_webhook(HOME, 1)
+            async with box.database.transaction() as tx:
+                await webhooks.keep(tx, ACCOUNT, HOME, second)
+            raise refused(Refusal.WEBHOOK_GONE)
+
+        box.channel.post_as_persona = replaced  # type: ignore[method-assign]
+        await owe_task(box)
+        looked = len(box.channel.calls_of(FIND))
+        await box.run()
+        assert await box.state(KEY) == "sent"
+        assert personas(box) == [first, await known(box)]
+        # It was never forgotten, so that its echo was known as ours all the time.
+        assert len(box.channel.calls_of(FIND)) == looked
+
     async def test_whose_webhooks_vanish_again_and_again_is_said_by_the_bot(self, box: Box) -> None:
         box.channel.fail(POST, refused(Refusal.WEBHOOK_GONE), times=99)
         await owe_task(box)

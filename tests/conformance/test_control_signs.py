@@ -4,8 +4,10 @@ from dataclasses import replace
 from datetime import timedelta
 from itertools import chain, combinations
 
+import pytest
 import sqlalchemy as sa
 
+from openab.control import owner
 from openab.control.settings import ReactionSettings, ReplySettings
 from openab.control.status_reactions import StatusReactions
 from openab.domain.ids import TurnId
@@ -266,6 +268,20 @@ class TestPermissions:
         assert "permission: id-reject_once" in text
         assert Phase.WAITING_PERMISSION in stage.feeds.opened[0].phases
         assert {"permission_asked", "permission_settled"} <= set(log)
+
+    async def test_are_shown_and_go_at_once_without_a_reaction_to_wake_anybody(
+        self, database: Database, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(owner, "_LONGEST_WAIT", 600.0)
+        settings = replace(ASKING, reactions=ReactionSettings(enabled=False))
+        async with on_stage(database, settings) as stage:
+            stage.agents.may_end.clear()
+            message, _ = await self.asked(stage)
+            body = question(stage.channel, message)[0]
+            await self.press(stage, message, body.buttons[2].custom_id)
+            await stage.channel.until(lambda c: not question(c, message))
+            stage.agents.may_end.set()
+            await stage.settled(message)
 
     async def test_nobody_but_the_requester_and_operators_may_answer(
         self, database: Database

@@ -40,6 +40,7 @@ from tests.builders import (
     Offset,
     a_conversation,
     a_ref,
+    a_session,
     a_spec,
     some_settings,
 )
@@ -244,6 +245,28 @@ class TestASubAgent:
         assert await ask(HOME) is SpawnRefusal.TOO_MANY
         assert isinstance(await ask("78"), str)
         assert len(await spawned(database)) == 2
+
+    async def test_asked_for_from_two_places_of_one_session_at_once_is_counted_once_each(
+        self, database: Database
+    ) -> None:
+        """The places hang in different channels, so that no row of theirs is common to both."""
+        settings = spawning(SpawnLimits(is_on=True, at_once=1))
+        async with database.transaction() as tx:
+            key = await a_session(tx, await a_conversation(tx, "77"))
+
+        async def ask(place: str) -> object:
+            async with database.transaction() as tx:
+                here = await a_conversation(tx, place)
+                return await give(
+                    tx, settings, Asked(HELPER, "Do it.", ASKER, "Ann", False, here, key)
+                )
+
+        for round_ in range(5):
+            told = await asyncio.gather(*(ask(f"{place}{round_}") for place in range(800, 804)))
+            assert sum(
+                isinstance(one, str) and one is not SpawnRefusal.TOO_MANY for one in told
+            ) == (round_ == 0)
+        assert len(await spawned(database)) == 1
 
     async def test_may_not_follow_one_another_for_ever(self, database: Database) -> None:
         limits = SpawnLimits(is_on=True, depth=1, in_a_row=2)

@@ -185,11 +185,17 @@ class Bench:
             await self.pace.wait(max(0.1, counting[-count] + WINDOW_SECONDS - self.pace.now()))
 
     def _counting(self) -> list[float]:
-        """When the hand-offs of this minute were sent, with those that were accepted by mistake."""
+        """When the hand-offs of this minute were taken, with those that were accepted by mistake."""
         since = self.pace.now() - WINDOW_SECONDS
-        mistaken = (one.sent.at for one in (*self.refused, *self.strays) if one.check())
-        moments = [*(one.sent.at for one in self.accepted), *mistaken]
+        mistaken = [one for one in (*self.refused, *self.strays) if one.check()]
+        moments = map(self._taken_at, (*self.accepted, *mistaken))
         return sorted(moment for moment in moments if moment > since)
+
+    def _taken_at(self, tried: Tried) -> float:
+        """A bot counts from its decision, which comes some time after the message."""
+        sent = tried.sent
+        seen = self.watch.taken_at(sent.draft.probe, sent.message)
+        return sent.at if seen is None else max(sent.at, seen)
 
     def claim(self, rule: str, check: Check, unfounded: str = "") -> None:
         """Note what has to be true at the end."""

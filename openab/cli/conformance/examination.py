@@ -89,7 +89,7 @@ async def _bench(assignment: Assignment, rest: Rest) -> Bench:
         assignment.tell(f"warning: this clock differs from Discord's by {rest.skew:.0f} s")
     return Bench(
         rest=rest,
-        watch=Watch(assignment.target),
+        watch=Watch(assignment.target, assignment.pace.now),
         tester=str(me["id"]),
         target=assignment.target,
         channel=assignment.channel,

@@ -21,6 +21,8 @@ class Seen:
 
     message: str
     channel: str
+    #: When it was seen first, by the watch's clock.
+    at: float
     contents: list[str] = field(default_factory=list)
     is_gone: bool = False
 
@@ -33,10 +35,12 @@ class Seen:
 class Watch:
     """Takes the gateway's events, and what history adds; taking one twice changes nothing."""
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: str, now: Callable[[], float]) -> None:
         self._target = target
+        self._now = now
         self._seen: dict[str, Seen] = {}
-        self._receipts: dict[str, set[str]] = {}
+        #: By the message that they stand on: each, and when it was seen first.
+        self._receipts: dict[str, dict[str, float]] = {}
         self._changed = asyncio.Event()
 
     def take(self, name: str, body: dict[str, Any]) -> None:
@@ -53,7 +57,7 @@ class Watch:
         """A message as it is now; others' are let pass."""
         if body.get("author", {}).get("id") != self._target or "content" not in body:
             return
-        seen = self._seen.setdefault(body["id"], Seen(body["id"], body["channel_id"]))
+        seen = self._seen.setdefault(body["id"], Seen(body["id"], body["channel_id"], self._now()))
         if not seen.contents or seen.contents[-1] != body["content"]:
             seen.contents.append(body["content"])
         self._changed.set()
@@ -61,7 +65,7 @@ class Watch:
     def take_receipt(self, message: str, emoji: str) -> None:
         """A reaction of the bot under test."""
         if emoji in _RECEIPTS:
-            self._receipts.setdefault(message, set()).add(emoji)
+            self._receipts.setdefault(message, {}).setdefault(emoji, self._now())
             self._changed.set()
 
     def take_history(self, channel: str, newest: list[dict[str, Any]]) -> None:
@@ -110,7 +114,13 @@ class Watch:
 
     def receipts(self, message: str) -> set[str]:
         """Which receipts the bot ever put on a message."""
-        return self._receipts.get(message, set())
+        return set(self._receipts.get(message, ()))
+
+    def taken_at(self, probe: str, message: str) -> float | None:
+        """By when the bot had taken a hand-off: it gave its receipt, or answered; None: neither yet."""
+        receipt = self._receipts.get(message, {}).get(ACCEPTED)
+        signs = [one.at for one in self._seen.values() if probe in _heard(one)]
+        return min([*signs, *([] if receipt is None else [receipt])], default=None)
 
     @property
     def gives_receipts(self) -> bool:
