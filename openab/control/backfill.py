@@ -16,8 +16,9 @@ from openab.domain.ids import PlatformId, snowflake
 from openab.domain.window import Window
 from openab.ports.history import History
 from openab.ports.tasks import end, spawn
-from openab.storage import absences, accounts
+from openab.storage import absences, accounts, history_marks
 from openab.storage.engine import Database, Transaction
+from openab.storage.history_marks import HistoryMark
 
 log = structlog.get_logger()
 #: Events may have been told out of order before the mark was reached; the inbox keeps doubles out.
@@ -124,11 +125,18 @@ class Backfill:
         self._round = None
 
     async def _read(self, free: Step) -> None:
-        start = await persist("mark", self._start)
+        start, marks = await persist("mark", self._start)
         direct = await persist("direct conversations", self._direct)
         log.info("backfill_started", after=start)
         reader = HistoryReader(
-            self._settings, self._history, self._intake, self._held, start, self._pace, self._spare
+            self._settings,
+            self._history,
+            self._intake,
+            self._held,
+            start,
+            marks,
+            self._pace,
+            self._spare,
         )
         reading = await reader.read(direct)
         self._intake.put(free)
@@ -147,13 +155,16 @@ class Backfill:
             unreadable=reading.unreadable,
         )
 
-    async def _start(self) -> PlatformId:
+    async def _start(self) -> tuple[PlatformId, dict[PlatformId, HistoryMark]]:
+        """From where all is read, and the places that a reading which was cut off has come further in."""
+        channel, account = self._settings.channel, self._settings.account
         async with self._database.read() as tx:
-            mark = await absences.mark_of(tx, self._settings.channel, self._settings.account)
+            mark = await absences.mark_of(tx, channel, account)
+            marks = await history_marks.of_account(tx, channel, account)
         if mark.heard is None:
-            return self._history.newest()
+            return self._history.newest(), marks
         start = self._history.earlier(mark.heard, OVERLAP)
-        return max((start, mark.first or start), key=snowflake)
+        return max((start, mark.first or start), key=snowflake), marks
 
     async def _direct(self) -> list[PlatformId]:
         if not self._settings.policy().allow_dm:

@@ -1,9 +1,14 @@
-"""One backfill: every place with something new is read to its end, channels before their threads."""
+"""One backfill: every place with something new is read to its end, channels before their threads.
+
+What is read is marked place by place, and those that were read longest ago come first: however short the
+lives of a process are, all its places have their turn.
+"""
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from typing import TypeVar
 
@@ -21,9 +26,10 @@ from openab.domain.outbound import presentation_body
 from openab.domain.window import Window
 from openab.ports.channel import ChannelRejected, Refusal
 from openab.ports.history import Archive, History, Page, Room
-from openab.storage import absences, conversations, deliveries
+from openab.storage import absences, conversations, deliveries, history_marks
 from openab.storage.deliveries import Owed
 from openab.storage.engine import Transaction
+from openab.storage.history_marks import HistoryMark
 from openab.text import notices
 
 log = structlog.get_logger()
@@ -33,6 +39,9 @@ Result = TypeVar("Result")
 _AT_ONCE = 4
 READS, READS_SECONDS = 5, 1.0
 _CALL_SECONDS = 10.0
+#: Younger messages may be missing in what the network shows.
+_SETTLED = timedelta(seconds=10)
+_UNMARKED = HistoryMark()
 #: The waits between tries to read a place that cannot be read now, in seconds.
 RETRIES = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 
@@ -57,15 +66,17 @@ class HistoryReader:
         intake: Intake,
         held: HeldEvents,
         start: PlatformId,
+        marks: Mapping[PlatformId, HistoryMark],
         pace: Window,
         spare: Callable[[float], bool],
     ) -> None:
-        """`pace` outlives this reader. `spare` takes a request that nobody else needs now, if there is one."""
+        """`marks` are what former readings came to. `pace` outlives this reader. `spare` takes a request that nobody else needs now, if there is one."""
         self._settings = settings
         self._history = history
         self._intake = intake
         self._held = held
         self._start = start
+        self._marks = marks
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._spare = spare
         self._pace = pace
@@ -78,6 +89,7 @@ class HistoryReader:
         async with asyncio.TaskGroup() as group:
             async for rooms in self._history.rooms():
                 heard = [room for room in (*rooms, *private) if self._is_heard(room)]
+                heard.sort(key=self._read_to)
                 private = []
                 self._plan(heard)
                 for parent, threads in _families(heard):
@@ -105,7 +117,20 @@ class HistoryReader:
         if room.place is Place.DM:
             return True
         newest = snowflake(room.newest or "0")
-        return room.has_messages and newest > snowflake(self._start)
+        return room.has_messages and newest > self._read_to(room)
+
+    def _mark(self, room: Room) -> HistoryMark:
+        return self._marks.get(room.ref.conversation_id, _UNMARKED)
+
+    def _read_to(self, room: Room) -> int:
+        return snowflake(self._since(self._mark(room).read_to))
+
+    def _since(self, mark: PlatformId | None) -> PlatformId:
+        return max(self._start, mark or self._start, key=snowflake)
+
+    def _settled(self) -> PlatformId:
+        """Up to this moment what is read from now on is complete."""
+        return self._history.earlier(self._history.newest(), _SETTLED)
 
     async def _family(self, parent: Room | None, threads: Sequence[Room]) -> None:
         """A channel before its threads: what is said in a thread may follow from what opened it."""
@@ -123,8 +148,15 @@ class HistoryReader:
                     group.create_task(self._room(room), name="backfill-room")
             if parent is not None and parent.has_threads:
                 known = {room.ref.conversation_id for room in threads}
-                for room in await self._archived(parent, known):
-                    group.create_task(self._room(room), name="backfill-room")
+                group.create_task(self._archive_of(parent, known), name="backfill-archive")
+
+    async def _archive_of(self, parent: Room, known: set[PlatformId]) -> None:
+        settled = self._settled()
+        unread = sorted(await self._archived(parent, known), key=self._read_to)
+        async with asyncio.TaskGroup() as group:
+            reading = [group.create_task(self._room(room), name="backfill-room") for room in unread]
+        if all(one.result() for one in reading):
+            await self._committed(self._marking(parent, HistoryMark(listed_to=settled)))
 
     async def _archived(self, parent: Room, known: set[PlatformId]) -> list[Room]:
         """The archived threads of a place that have something new; they wait from now on."""
@@ -142,29 +174,57 @@ class HistoryReader:
                 return unread
 
     async def _archive(self, parent: Room, before: str | None) -> Archive:
+        since = self._since(self._mark(parent).listed_to)
         return await self._history.archived(
-            parent, since=self._start, before=before, seconds=_CALL_SECONDS
+            parent, since=since, before=before, seconds=_CALL_SECONDS
         )
 
-    async def _room(self, room: Room, tried: asyncio.Event | None = None) -> None:
-        """Read one place to its end; `tried` is set when others need not wait for it."""
+    async def _room(self, room: Room, tried: asyncio.Event | None = None) -> bool:
+        """Read one place to its end; `tried` is set when others need not wait for it. False: not all of it."""
         tried = tried or asyncio.Event()
-        after: PlatformId | None = self._start
-        messages = 0
+        after: PlatformId | None = self._since(self._mark(room).read_to)
+        messages, is_whole, settled = 0, True, self._settled()
         while after is not None:
+            settled = self._settled()
             page = await self._patiently(room, partial(self._page, room, after), tried)
-            for message in page.messages if page else ():
-                self._intake.put(message)
-                messages += 1
-            after = page.after if page else None
+            if page is None:
+                break
+            messages += len(page.messages)
+            is_whole = self._take(page) and is_whole
+            after = page.after
             if after is not None:
                 await self._committed(Step("history_page", _nothing))
         self._held.read(room.ref.conversation_id)
-        if messages:
-            await self._committed(Step("tell_skipped", partial(self._tell_skipped, room.ref)))
+        await self._committed(
+            Step("history_read", partial(self._end, room, settled, is_whole=is_whole))
+        )
         self._reading.rooms += 1
         self._reading.messages += messages
         tried.set()
+        return is_whole
+
+    def _take(self, page: Page) -> bool:
+        """Let it in; False: not all of it."""
+        is_taken = True
+        for message in page.messages:
+            self._intake.put(message)
+            is_taken = is_taken and not self._intake.is_full
+        return is_taken and page.is_whole
+
+    async def _end(
+        self, room: Room, settled: PlatformId, tx: Transaction, *, is_whole: bool
+    ) -> None:
+        await self._tell_skipped(room.ref, tx)
+        if is_whole:
+            await self._marking(room, HistoryMark(read_to=settled)).act(tx)
+
+    def _marking(self, room: Room, mark: HistoryMark) -> Step:
+        ref = room.ref
+
+        async def keep(tx: Transaction) -> None:
+            await history_marks.keep(tx, ref.channel, ref.account, ref.conversation_id, mark)
+
+        return Step("history_marked", keep)
 
     async def _page(self, room: Room, after: PlatformId) -> Page:
         return await self._history.page(room, after=after, seconds=_CALL_SECONDS)

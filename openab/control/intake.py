@@ -15,7 +15,7 @@ from openab.domain.gates import Disposition, Verdict, mapped_text, may_claim
 from openab.domain.ids import ConversationId, MessageRef, PlatformId, snowflake
 from openab.domain.message import InboundMessage, InboundReaction
 from openab.ports.signals import Signals
-from openab.storage import accounts, conversations, inbox
+from openab.storage import accounts, conversations, history_marks, inbox
 from openab.storage.engine import Database, Transaction
 
 log = structlog.get_logger()
@@ -96,6 +96,11 @@ class Intake:
             return
         self._queue.put_nowait(event)
 
+    @property
+    def is_full(self) -> bool:
+        """Whether what was put last was left out."""
+        return self._is_full
+
     def _leaves_out(self) -> bool:
         if not self._is_full and self._queue.qsize() >= self._most:
             self._is_full = True
@@ -111,11 +116,15 @@ class Intake:
             self.on_room()
 
     def hold_mark(self) -> Step:
-        """The mark stands still until the step that this returns is put and done; a later hold outlasts it."""
+        """The mark stands still until the step that this returns is put and done; a later hold outlasts it.
+
+        Then it goes past what was marked place by place.
+        """
 
         async def free(tx: Transaction) -> None:
             if self._hold is step:
                 await self._move_mark(tx, self._greatest)
+                await self._forget_marks(tx, self._greatest)
                 tx.after_commit(lambda: self._free(step))
 
         self._hold = step = Step("free_mark", free)
@@ -186,6 +195,11 @@ class Intake:
     async def _move_mark(self, tx: Transaction, mark: PlatformId | None) -> None:
         if mark is not None:
             await accounts.move_mark(tx, self._settings.channel, self._settings.account, mark)
+
+    async def _forget_marks(self, tx: Transaction, mark: PlatformId | None) -> None:
+        if mark is not None:
+            settings = self._settings
+            await history_marks.forget(tx, settings.channel, settings.account, mark)
 
     async def _take(self, tx: Transaction, event: Event | Step) -> None:
         try:

@@ -52,6 +52,17 @@ accounts = sa.Table(
     sa.Column("first_mark", sa.String(32)),
 )
 
+#: How far each place's history is taken in, until the account's mark has come past it.
+history_marks = sa.Table(
+    "history_marks",
+    metadata,
+    sa.Column("channel", sa.String(32), primary_key=True),
+    sa.Column("account", sa.String(32), primary_key=True),
+    sa.Column("conversation_id", sa.String(32), primary_key=True),
+    sa.Column("read_to", sa.String(32)),
+    sa.Column("listed_to", sa.String(32)),
+)
+
 conversations = sa.Table(
     "conversations",
     metadata,

@@ -1,10 +1,11 @@
 """What was said while nobody listened comes in as if somebody had: once, in order, within the limits."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -22,9 +23,18 @@ from openab.ports.channel import ChannelRejected, Refusal
 from openab.ports.history import Room
 from openab.ports.signals import Signals
 from openab.ports.tasks import end, spawn
-from openab.storage import accounts, conversations, deliveries, inbox, schema, turns
+from openab.storage import (
+    accounts,
+    conversations,
+    deliveries,
+    history_marks,
+    inbox,
+    schema,
+    turns,
+)
 from openab.storage.deliveries import Delivery
 from openab.storage.engine import Database, Transaction
+from openab.storage.history_marks import HistoryMark
 from tests.builders import (
     ACCOUNT,
     CHANNEL,
@@ -38,6 +48,8 @@ from tests.builders import (
 )
 from tests.fakes.history import START, StoredHistory
 
+#: When all that the tests say has been there for long.
+NOON = PlatformId("5000")
 THREAD, OTHER, DIRECT = PlatformId("500"), PlatformId("501"), PlatformId("600")
 LONG = timedelta(days=365 * 100)
 
@@ -104,6 +116,14 @@ class Life:
     async def finished(self, times: int = 1) -> None:
         await self.signals.wait("finished", times=times, seconds=30)
 
+    async def until(self, probe: Callable[[], Awaitable[bool]]) -> None:
+        """Until that is so; it is asked again after each commit."""
+        while True:
+            seen = self.signals._passed["intake_committed"]
+            if await probe():
+                return
+            await self.signals.wait("intake_committed", times=seen + 1, seconds=30)
+
     async def drained(self) -> None:
         assert await self.intake.drained(30)
 
@@ -139,6 +159,38 @@ class Life:
         return [row for row in rows if row.purpose is Purpose.NOTICE]
 
 
+async def marks(database: Database) -> dict[PlatformId, HistoryMark]:
+    async with database.read() as tx:
+        return await history_marks.of_account(tx, CHANNEL, ACCOUNT)
+
+
+async def cut_off(
+    database: Database, past: StoredHistory, never: str, until: Callable[["Life"], Awaitable[bool]]
+) -> None:
+    """A life that ends before all is read: one place does not answer."""
+    past.close(never)
+    async with Life(database, past).lived() as life:
+        life.backfill.connected()
+        await past.is_asked(never)
+        await life.until(lambda: until(life))
+        await life.drained()
+    assert await life.mark() == "1000"
+
+
+def marked(place: PlatformId) -> Callable[["Life"], Awaitable[bool]]:
+    """Until the place has a mark."""
+
+    async def is_marked(life: "Life") -> bool:
+        return place in await marks(life.database)
+
+    return is_marked
+
+
+async def is_taken(life: "Life") -> bool:
+    """Until the first message is in the inbox; what was put with it is, when all is committed."""
+    return await life.reason(1001) is not None
+
+
 async def heard_up_to(database: Database, mark: int) -> None:
     """A former life has heard everything up to this message."""
     async with database.transaction() as tx:
@@ -162,6 +214,8 @@ def a_past(*messages: InboundMessage, page_size: int = 10) -> StoredHistory:
         where, newest = message.conversation.conversation_id, int(message.message_id)
         rooms[where] = a_room(newest=newest) if where == HOME else a_thread_room(where, newest)
     history.servers = [list(rooms.values())]
+    # So soon after the last of them that it may still be unsettled.
+    history.now = PlatformId(str(5 + max((int(one.message_id) for one in messages), default=4995)))
     return history
 
 
@@ -525,6 +579,7 @@ class TestTheLimits:
 
     async def test_an_account_that_never_listened_begins_now(self, database: Database) -> None:
         past = a_past(*from_history(said(4990), said(5001)))
+        past.now = NOON
         async with Life(database, past).lived() as life:
             life.backfill.connected()
             await life.finished()
@@ -576,6 +631,83 @@ class TestAnEndInTheMiddle:
             life.backfill.connected()
             await life.finished()
             assert len(await life.notices()) == 1
+
+    async def test_leaves_marks_so_that_no_place_is_read_again_and_none_has_to_wait_for_ever(
+        self, heard: Database
+    ) -> None:
+        """Each life is too short for all places: without the marks the last one would never be read."""
+        places = [PlatformId(str(500 + number)) for number in range(6)]
+        messages = from_history(*(said(1001 + n, place) for n, place in enumerate(places)))
+        read: list[str] = []
+        for life_number in range(len(places)):
+            past = a_past(*messages)
+            past.now = NOON
+            gates = [past.close(place) for place in places]
+            gates[life_number].set()
+            async with Life(heard, past).lived() as life:
+                life.backfill.connected()
+                is_marked = marked(places[life_number])
+                await life.until(partial(is_marked, life))
+                read += [place for place, _ in past.asked]
+            if life_number < len(places) - 1:
+                assert await life.mark() == "1000"
+        # Those before it were let in by an earlier life.
+        assert all(read.count(place) <= number + 1 for number, place in enumerate(places))
+        past = a_past(*messages, *from_history(said(4995, OTHER)))
+        past.now = NOON
+        async with Life(heard, past).lived() as life:
+            life.backfill.connected()
+            await life.finished()
+            for number, place in enumerate(places):
+                assert (await life.asked(place))[0] == str(1001 + number)
+            # A message that was heard moves the account's mark, and what that has passed is forgotten.
+            assert await life.mark() == "4995"
+            assert await marks(heard) == {}
+
+    async def test_what_is_said_behind_a_mark_is_read(self, heard: Database) -> None:
+        past = a_past(*from_history(said(1001), said(1002, OTHER)))
+        past.now = NOON
+        await cut_off(heard, past, OTHER, marked(THREAD))
+        mark = (await marks(heard))[THREAD]
+        assert mark.read_to == past.earlier(past.now, timedelta(seconds=10))
+        late = a_past(*from_history(said(1001), said(1002, OTHER), said(4995)))
+        async with Life(heard, late).lived() as life:
+            life.backfill.connected()
+            await life.finished()
+            assert await life.asked() == ["1001", "4995"]
+        # What was not read at all comes first.
+        assert late.asked == [(OTHER, "880"), (THREAD, mark.read_to)]
+
+    @pytest.mark.parametrize("why", ["unreadable", "full"])
+    async def test_a_place_of_which_something_is_missing_is_not_marked(
+        self, heard: Database, why: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        past = a_past(*from_history(said(1001), said(1002, OTHER)))
+        if why == "unreadable":
+            past.unreadable.add(THREAD)
+        else:
+            monkeypatch.setattr(Intake, "is_full", True)
+        await cut_off(heard, past, OTHER, is_taken)
+        assert await marks(heard) == {}
+
+    async def test_the_archived_threads_of_a_place_are_listed_from_then_on(
+        self, heard: Database
+    ) -> None:
+        past = a_past(*from_history(said(1001, OTHER)))
+        past.servers = [[a_room(newest=0, has_threads=True), a_thread_room(OTHER, 1001)]]
+        past.archives[HOME] = [a_thread_room(THREAD, 1002)]
+        past.said[THREAD] += from_history(said(1002))
+        past.now = NOON
+        await cut_off(heard, past, OTHER, marked(HOME))
+        listed = (await marks(heard))[HOME].listed_to
+        async with Life(heard, past).lived() as life:
+            past.close(OTHER).set()
+            life.backfill.connected()
+            await life.finished()
+            assert await life.asked() == ["1002"]
+        of_archive = [since for place, since in past.asked if place == f"archive of {HOME}"]
+        assert of_archive == ["880", listed]
+        assert past.reads[THREAD] == 1
 
     async def test_and_another_connection_reads_all_of_it(self, heard: Database) -> None:
         past = a_past(*from_history(said(1001)))

@@ -30,6 +30,10 @@ class StoredHistory:
         self.archives: dict[str, list[Room]] = {}
         self.said: dict[str, list[InboundMessage]] = defaultdict(list)
         self.reads: Counter[str] = Counter()
+        #: Each read in its order: the place, and the moment from which on it was asked for.
+        self.asked: list[tuple[str, str]] = []
+        #: Places of which something cannot be understood.
+        self.unreadable: set[str] = set()
         #: When each read began, by the loop's clock.
         self.read_at: list[float] = []
         self.errors: dict[str, list[OpenabError]] = defaultdict(list)
@@ -62,20 +66,22 @@ class StoredHistory:
         self, parent: Room, *, since: PlatformId, before: str | None, seconds: float
     ) -> Archive:
         place = parent.ref.conversation_id
-        await self._read(f"archive of {place}")
+        await self._read(f"archive of {place}", since)
         rooms = self.archives.get(place, [])
         first = int(before or 0)
         return Archive(rooms[first : first + 1], str(first + 1) if first + 1 < len(rooms) else None)
 
     async def page(self, room: Room, *, after: PlatformId, seconds: float) -> Page:
         place = room.ref.conversation_id
-        await self._read(place)
+        await self._read(place, after)
         behind = [one for one in self.said[place] if snowflake(one.message_id) > snowflake(after)]
         some = sorted(behind, key=lambda one: snowflake(one.message_id))[: self.page_size]
         is_full = len(some) == self.page_size
-        return Page(some, some[-1].message_id if is_full else None)
+        after_that = some[-1].message_id if is_full else None
+        return Page(some, after_that, is_whole=place not in self.unreadable)
 
-    async def _read(self, place: str) -> None:
+    async def _read(self, place: str, since: PlatformId) -> None:
+        self.asked.append((place, since))
         self.reads[place] += 1
         self.read_at.append(asyncio.get_running_loop().time())
         self._asked.set()

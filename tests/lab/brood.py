@@ -41,6 +41,8 @@ class Life:
     passed: list[str] = field(default_factory=list)
     #: Where an order struck, in order.
     struck: list[str] = field(default_factory=list)
+    #: It was cut off from its database at least once.
+    is_cut: bool = False
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     ended_at: float = 0.0
     exit_code: int | None = None

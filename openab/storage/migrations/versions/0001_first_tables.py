@@ -472,6 +472,17 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("account", "slot", name=op.f("pk_handoff_refusals")),
     )
     op.create_table(
+        "history_marks",
+        sa.Column("channel", sa.String(length=32), nullable=False),
+        sa.Column("account", sa.String(length=32), nullable=False),
+        sa.Column("conversation_id", sa.String(length=32), nullable=False),
+        sa.Column("read_to", sa.String(length=32), nullable=True),
+        sa.Column("listed_to", sa.String(length=32), nullable=True),
+        sa.PrimaryKeyConstraint(
+            "channel", "account", "conversation_id", name=op.f("pk_history_marks")
+        ),
+    )
+    op.create_table(
         "webhooks",
         sa.Column("account", sa.String(length=32), nullable=False),
         sa.Column("parent_conversation_id", sa.String(length=32), nullable=False),
@@ -613,6 +624,7 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     op.drop_table("webhooks")
+    op.drop_table("history_marks")
     op.drop_table("spawns")
     op.drop_table("bindings")
     op.drop_table("handoff_refusals")
