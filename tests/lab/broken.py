@@ -30,7 +30,7 @@ def _nonce() -> None:
 def _epoch() -> None:
     """An owner that has lost its lease writes on, as if nobody else had come."""
 
-    async def lock(tx: Any, ownership: Any) -> Any:
+    async def lock(tx: Any, ownership: Any, **_named: Any) -> Any:
         where = sa.select(rows).where(rows.c.id == ownership.conversation).with_for_update()
         return conversations._conversation((await tx.execute(where)).one())
 
