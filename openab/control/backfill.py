@@ -18,7 +18,6 @@ from openab.ports.history import History
 from openab.ports.tasks import end, spawn
 from openab.storage import absences, accounts, history_marks
 from openab.storage.engine import Database, Transaction
-from openab.storage.history_marks import HistoryMark
 
 log = structlog.get_logger()
 #: Events may have been told out of order before the mark was reached; the inbox keeps doubles out.
@@ -100,7 +99,7 @@ class Backfill:
             self._read_later()
 
     async def run(self) -> None:
-        """Read whenever that was asked for, until cancelled: then the next process starts over."""
+        """Read whenever that was asked for, until cancelled: then the next process reads on."""
         try:
             while True:
                 await self._asked.wait()
@@ -155,12 +154,16 @@ class Backfill:
             unreadable=reading.unreadable,
         )
 
-    async def _start(self) -> tuple[PlatformId, dict[PlatformId, HistoryMark]]:
+    async def _start(self) -> tuple[PlatformId, dict[PlatformId, PlatformId]]:
         """From where all is read, and the places that a reading which was cut off has come further in."""
         channel, account = self._settings.channel, self._settings.account
         async with self._database.read() as tx:
             mark = await absences.mark_of(tx, channel, account)
             marks = await history_marks.of_account(tx, channel, account)
+            caught_up = await absences.newest_caught_up(tx, channel, account, marks)
+        if caught_up is not None:
+            # A life that was cut off took it in; when all is read, the mark goes past it.
+            self._intake.note_heard(caught_up)
         if mark.heard is None:
             return self._history.newest(), marks
         start = self._history.earlier(mark.heard, OVERLAP)

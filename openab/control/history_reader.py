@@ -1,7 +1,7 @@
 """One backfill: every place with something new is read to its end, channels before their threads.
 
-What is read is marked place by place, and those that were read longest ago come first: however short the
-lives of a process are, all its places have their turn.
+What is read is marked place by place, and those that were read longest ago come first: a process that is
+killed leaves it to the next one to read on.
 """
 
 import asyncio
@@ -29,7 +29,6 @@ from openab.ports.history import Archive, History, Page, Room
 from openab.storage import absences, conversations, deliveries, history_marks
 from openab.storage.deliveries import Owed
 from openab.storage.engine import Transaction
-from openab.storage.history_marks import HistoryMark
 from openab.text import notices
 
 log = structlog.get_logger()
@@ -41,7 +40,6 @@ READS, READS_SECONDS = 5, 1.0
 _CALL_SECONDS = 10.0
 #: Younger messages may be missing in what the network shows.
 _SETTLED = timedelta(seconds=10)
-_UNMARKED = HistoryMark()
 #: The waits between tries to read a place that cannot be read now, in seconds.
 RETRIES = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 
@@ -57,7 +55,7 @@ class Reading:
 
 
 class HistoryReader:
-    """Reads everything behind `start`, once; cancelled, it leaves nothing but committed messages."""
+    """Reads everything behind `start`, or behind a place's own mark, once; cancelled, it leaves nothing but committed messages."""
 
     def __init__(
         self,
@@ -66,7 +64,7 @@ class HistoryReader:
         intake: Intake,
         held: HeldEvents,
         start: PlatformId,
-        marks: Mapping[PlatformId, HistoryMark],
+        marks: Mapping[PlatformId, PlatformId],
         pace: Window,
         spare: Callable[[float], bool],
     ) -> None:
@@ -89,10 +87,9 @@ class HistoryReader:
         async with asyncio.TaskGroup() as group:
             async for rooms in self._history.rooms():
                 heard = [room for room in (*rooms, *private) if self._is_heard(room)]
-                heard.sort(key=self._read_to)
                 private = []
                 self._plan(heard)
-                for parent, threads in _families(heard):
+                for parent, threads in sorted(_families(heard), key=self._precedence):
                     family = self._family(parent, threads)
                     group.create_task(family, name="backfill-family")
         return self._reading
@@ -117,16 +114,19 @@ class HistoryReader:
         if room.place is Place.DM:
             return True
         newest = snowflake(room.newest or "0")
-        return room.has_messages and newest > self._read_to(room)
+        return room.has_messages and newest > snowflake(self._read_to(room))
 
-    def _mark(self, room: Room) -> HistoryMark:
-        return self._marks.get(room.ref.conversation_id, _UNMARKED)
+    def _read_to(self, room: Room) -> PlatformId:
+        mark = self._marks.get(room.ref.conversation_id, self._start)
+        return max(self._start, mark, key=snowflake)
 
-    def _read_to(self, room: Room) -> int:
-        return snowflake(self._since(self._mark(room).read_to))
-
-    def _since(self, mark: PlatformId | None) -> PlatformId:
-        return max(self._start, mark or self._start, key=snowflake)
+    def _precedence(self, family: "_Family") -> tuple[bool, int]:
+        """Whose first place was read longest ago comes first; where only archived threads may be found, last."""
+        parent, threads = family
+        family_rooms = [*threads, *([parent] if parent else [])]
+        return min(
+            (not self._is_unread(one), snowflake(self._read_to(one))) for one in family_rooms
+        )
 
     def _settled(self) -> PlatformId:
         """Up to this moment what is read from now on is complete."""
@@ -143,20 +143,13 @@ class HistoryReader:
 
             if parent is not None and self._is_unread(parent):
                 await begun(parent)
-            for room in threads:
+            for room in sorted(threads, key=lambda one: snowflake(self._read_to(one))):
                 if self._is_unread(room):
                     group.create_task(self._room(room), name="backfill-room")
             if parent is not None and parent.has_threads:
                 known = {room.ref.conversation_id for room in threads}
-                group.create_task(self._archive_of(parent, known), name="backfill-archive")
-
-    async def _archive_of(self, parent: Room, known: set[PlatformId]) -> None:
-        settled = self._settled()
-        unread = sorted(await self._archived(parent, known), key=self._read_to)
-        async with asyncio.TaskGroup() as group:
-            reading = [group.create_task(self._room(room), name="backfill-room") for room in unread]
-        if all(one.result() for one in reading):
-            await self._committed(self._marking(parent, HistoryMark(listed_to=settled)))
+                for room in await self._archived(parent, known):
+                    group.create_task(self._room(room), name="backfill-room")
 
     async def _archived(self, parent: Room, known: set[PlatformId]) -> list[Room]:
         """The archived threads of a place that have something new; they wait from now on."""
@@ -174,57 +167,50 @@ class HistoryReader:
                 return unread
 
     async def _archive(self, parent: Room, before: str | None) -> Archive:
-        since = self._since(self._mark(parent).listed_to)
         return await self._history.archived(
-            parent, since=since, before=before, seconds=_CALL_SECONDS
+            parent, since=self._start, before=before, seconds=_CALL_SECONDS
         )
 
-    async def _room(self, room: Room, tried: asyncio.Event | None = None) -> bool:
-        """Read one place to its end; `tried` is set when others need not wait for it. False: not all of it."""
+    async def _room(self, room: Room, tried: asyncio.Event | None = None) -> None:
+        """Read one place to its end; `tried` is set when others need not wait for it."""
         tried = tried or asyncio.Event()
-        after: PlatformId | None = self._since(self._mark(room).read_to)
-        messages, is_whole, settled = 0, True, self._settled()
+        after: PlatformId | None = self._read_to(room)
+        messages, is_whole, settled = 0, True, after
         while after is not None:
             settled = self._settled()
             page = await self._patiently(room, partial(self._page, room, after), tried)
-            if page is None:
-                break
-            messages += len(page.messages)
+            # The network's clock is known better by now, or its answer took long.
+            settled = min(settled, self._settled(), key=snowflake)
             is_whole = self._take(page) and is_whole
-            after = page.after
+            messages += len(page.messages) if page else 0
+            after = page.after if page else None
             if after is not None:
-                await self._committed(Step("history_page", _nothing))
+                mark = min(after, settled, key=snowflake) if is_whole else None
+                await self._committed(Step("history_page", partial(self._keep, room, mark)))
         self._held.read(room.ref.conversation_id)
-        await self._committed(
-            Step("history_read", partial(self._end, room, settled, is_whole=is_whole))
-        )
+        mark = settled if is_whole else None
+        await self._committed(Step("history_read", partial(self._end, room, mark)))
         self._reading.rooms += 1
         self._reading.messages += messages
         tried.set()
-        return is_whole
 
-    def _take(self, page: Page) -> bool:
-        """Let it in; False: not all of it."""
-        is_taken = True
-        for message in page.messages:
+    def _take(self, page: Page | None) -> bool:
+        """Let it in; False: not all of it, or the place refuses to be read."""
+        is_taken = page is not None
+        for message in page.messages if page else ():
             self._intake.put(message)
             is_taken = is_taken and not self._intake.is_full
-        return is_taken and page.is_whole
+        return is_taken
 
-    async def _end(
-        self, room: Room, settled: PlatformId, tx: Transaction, *, is_whole: bool
-    ) -> None:
+    async def _end(self, room: Room, mark: PlatformId | None, tx: Transaction) -> None:
         await self._tell_skipped(room.ref, tx)
-        if is_whole:
-            await self._marking(room, HistoryMark(read_to=settled)).act(tx)
+        await self._keep(room, mark, tx)
 
-    def _marking(self, room: Room, mark: HistoryMark) -> Step:
-        ref = room.ref
-
-        async def keep(tx: Transaction) -> None:
+    async def _keep(self, room: Room, mark: PlatformId | None, tx: Transaction) -> None:
+        """The place is read so far; None: something of it is missing."""
+        if mark is not None:
+            ref = room.ref
             await history_marks.keep(tx, ref.channel, ref.account, ref.conversation_id, mark)
-
-        return Step("history_marked", keep)
 
     async def _page(self, room: Room, after: PlatformId) -> Page:
         return await self._history.page(room, after=after, seconds=_CALL_SECONDS)
@@ -298,10 +284,6 @@ class HistoryReader:
         log.info("messages_skipped", conversation=here.id, messages=len(skipped))
 
 
-async def _nothing(_tx: Transaction) -> None:
-    """Only its place in the queue matters."""
-
-
 def _is_refusal(error: Exception) -> bool:
     """Asking again changes nothing; a token that is not accepted is the whole account's trouble."""
     if isinstance(error, ChannelRejected):
@@ -309,15 +291,16 @@ def _is_refusal(error: Exception) -> bool:
     return isinstance(error, Rejected)
 
 
-def _families(rooms: Sequence[Room]) -> list[tuple[Room | None, list[Room]]]:
-    """Each place that stands by itself with the threads in it; threads without a known parent at the end."""
+_Family = tuple[Room | None, list[Room]]
+
+
+def _families(rooms: Sequence[Room]) -> list[_Family]:
+    """Each place that stands by itself with the threads in it; each thread without a known parent alone."""
     parents = {room.ref.conversation_id: room for room in rooms if room.place is not Place.THREAD}
     threads: defaultdict[PlatformId | None, list[Room]] = defaultdict(list)
     for room in rooms:
         if room.place is Place.THREAD:
             parent = room.ref.parent_conversation_id
             threads[parent if parent in parents else None].append(room)
-    families: list[tuple[Room | None, list[Room]]] = [
-        (room, threads[where]) for where, room in parents.items()
-    ]
-    return [*families, (None, threads[None])] if threads[None] else families
+    families: list[_Family] = [(room, threads[where]) for where, room in parents.items()]
+    return [*families, *((None, [thread]) for thread in threads[None])]

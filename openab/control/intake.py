@@ -118,7 +118,7 @@ class Intake:
     def hold_mark(self) -> Step:
         """The mark stands still until the step that this returns is put and done; a later hold outlasts it.
 
-        Then it goes past what was marked place by place.
+        Then the marks of places that it has passed are forgotten.
         """
 
         async def free(tx: Transaction) -> None:
@@ -129,6 +129,10 @@ class Intake:
 
         self._hold = step = Step("free_mark", free)
         return step
+
+    def note_heard(self, message: PlatformId) -> None:
+        """This is taken in, now or by an earlier life: the mark goes past it when it is let go."""
+        self._greatest = max((self._greatest or message, message), key=snowflake)
 
     def _free(self, step: Step) -> None:
         # Events may have come again while that was committed: then the mark is held anew.
@@ -180,7 +184,7 @@ class Intake:
     async def _commit(self, batch: list[Event | Step]) -> None:
         newest = _newest(batch)
         if newest is not None:
-            self._greatest = max((self._greatest or newest, newest), key=snowflake)
+            self.note_heard(newest)
         settings = self._settings
         places = {place for one in batch if (place := _place_of(one)) is not None}
         async with self._database.transaction() as tx:

@@ -34,8 +34,6 @@ class Page:
     messages: Sequence[InboundMessage]
     #: Where the next page begins; None: this was the last one.
     after: PlatformId | None = None
-    #: False: something was left out, and is to be read again.
-    is_whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Absences: from where history is read, how much of it was taken in, and what people are not told yet."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,12 +40,28 @@ async def caught_up(
     mark = (await mark_of(tx, channel, account)).heard or PlatformId("0")
     some = (
         sa.select(sa.literal(1))
-        .where(*_behind(mark, account, conversation), inbox.c.reason == CAUGHT_UP)
+        .where(*_behind(mark, account, [conversation]), inbox.c.reason == CAUGHT_UP)
         .limit(MOST_CAUGHT_UP)
         .subquery()
     )
     result = await tx.execute(sa.select(sa.func.count()).select_from(some))
     return int(result.scalar_one())
+
+
+async def newest_caught_up(
+    tx: Transaction, channel: ChannelName, account: AccountId, places: Collection[PlatformId]
+) -> PlatformId | None:
+    """The newest message of these places behind the mark that was taken in from history; None: there is none."""
+    if not places:
+        return None
+    mark = (await mark_of(tx, channel, account)).heard or PlatformId("0")
+    result = await tx.execute(
+        sa.select(inbox.c.event_key)
+        .where(*_behind(mark, account, places))
+        .order_by(sa.func.length(inbox.c.event_key).desc(), inbox.c.event_key.desc())
+        .limit(1)
+    )
+    return _id(result.scalar_one_or_none())
 
 
 async def skipped_since(
@@ -54,7 +70,7 @@ async def skipped_since(
     """The messages behind `after` that are not answered any more, in their order."""
     result = await tx.execute(
         sa.select(inbox.c.event_key).where(
-            *_behind(after, account, conversation), inbox.c.reason.in_(SKIPPED)
+            *_behind(after, account, [conversation]), inbox.c.reason.in_(SKIPPED)
         )
     )
     return sorted((PlatformId(row.event_key) for row in result), key=snowflake)
@@ -94,9 +110,9 @@ async def direct_conversations(
 
 
 def _behind(
-    mark: PlatformId, account: AccountId, conversation: PlatformId
+    mark: PlatformId, account: AccountId, places: Collection[PlatformId]
 ) -> tuple[sa.ColumnElement[bool] | Any, ...]:
-    """Messages from history of a conversation with a greater id; ids are decimal numbers of any length."""
+    """Messages from history of these conversations with a greater id; ids are decimal numbers of any length."""
     length = sa.func.length(inbox.c.event_key)
     is_greater = (length == len(mark)) & (inbox.c.event_key > mark)
     return (
@@ -104,7 +120,7 @@ def _behind(
         sa.text("inbox.reason IN ('caught_up', 'too_old', 'too_many')"),
         inbox.c.account == account,
         inbox.c.kind == "message",
-        inbox.c.conversation_id == conversation,
+        inbox.c.conversation_id.in_(list(places)),
         sa.or_(length > len(mark), is_greater),
     )
 

@@ -46,7 +46,7 @@ SWEPT = frozenset(
     }
 )  # fmt: skip
 #: Those that it leaves alone: one row for each bot, one for each channel that shows sub-agents, one for
-#: each place until all history is read, and one for the database; the others hold no more than so many rows, whatever comes, and each decision on a
+#: each place while history is read, and one for the database; the others hold no more than so many rows, whatever comes, and each decision on a
 #: hand-off deletes those that have run out.
 KEPT = frozenset(
     {

@@ -59,8 +59,8 @@ history_marks = sa.Table(
     sa.Column("channel", sa.String(32), primary_key=True),
     sa.Column("account", sa.String(32), primary_key=True),
     sa.Column("conversation_id", sa.String(32), primary_key=True),
-    sa.Column("read_to", sa.String(32)),
-    sa.Column("listed_to", sa.String(32)),
+    #: A moment as a message id: what was said up to then is in the inbox.
+    sa.Column("read_to", sa.String(32), nullable=False),
 )
 
 conversations = sa.Table(

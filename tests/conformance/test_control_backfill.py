@@ -34,7 +34,6 @@ from openab.storage import (
 )
 from openab.storage.deliveries import Delivery
 from openab.storage.engine import Database, Transaction
-from openab.storage.history_marks import HistoryMark
 from tests.builders import (
     ACCOUNT,
     CHANNEL,
@@ -159,7 +158,7 @@ class Life:
         return [row for row in rows if row.purpose is Purpose.NOTICE]
 
 
-async def marks(database: Database) -> dict[PlatformId, HistoryMark]:
+async def marks(database: Database) -> dict[PlatformId, PlatformId]:
     async with database.read() as tx:
         return await history_marks.of_account(tx, CHANNEL, ACCOUNT)
 
@@ -603,7 +602,7 @@ class TestAnEndInTheMiddle:
             await after.finished()
             assert await after.asked() == ["1001"]
 
-    async def test_starts_over_from_the_old_mark(self, heard: Database) -> None:
+    async def test_leaves_the_mark_and_reads_on_behind_it(self, heard: Database) -> None:
         messages = from_history(*(said(1001 + n) for n in range(60)), said(1001, OTHER))
         messages[-1] = replace(messages[-1], message_id=PlatformId("1100"))
         past = a_past(*messages, page_size=55)
@@ -669,45 +668,86 @@ class TestAnEndInTheMiddle:
         past.now = NOON
         await cut_off(heard, past, OTHER, marked(THREAD))
         mark = (await marks(heard))[THREAD]
-        assert mark.read_to == past.earlier(past.now, timedelta(seconds=10))
+        assert mark == past.earlier(past.now, timedelta(seconds=10))
         late = a_past(*from_history(said(1001), said(1002, OTHER), said(4995)))
         async with Life(heard, late).lived() as life:
             life.backfill.connected()
             await life.finished()
             assert await life.asked() == ["1001", "4995"]
         # What was not read at all comes first.
-        assert late.asked == [(OTHER, "880"), (THREAD, mark.read_to)]
+        assert late.asked == [(OTHER, "880"), (THREAD, mark)]
 
-    @pytest.mark.parametrize("why", ["unreadable", "full"])
-    async def test_a_place_of_which_something_is_missing_is_not_marked(
-        self, heard: Database, why: str, monkeypatch: pytest.MonkeyPatch
+    async def test_a_place_that_was_left_out_for_want_of_room_is_not_marked(
+        self, heard: Database, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        monkeypatch.setattr(Intake, "is_full", True)
         past = a_past(*from_history(said(1001), said(1002, OTHER)))
-        if why == "unreadable":
-            past.unreadable.add(THREAD)
-        else:
-            monkeypatch.setattr(Intake, "is_full", True)
+        past.now = NOON
         await cut_off(heard, past, OTHER, is_taken)
         assert await marks(heard) == {}
 
-    async def test_the_archived_threads_of_a_place_are_listed_from_then_on(
-        self, heard: Database
+    @pytest.mark.parametrize("pages", [0, 1])
+    async def test_a_place_that_refuses_is_not_marked_and_read_when_it_may_be(
+        self, heard: Database, pages: int
     ) -> None:
-        past = a_past(*from_history(said(1001, OTHER)))
-        past.servers = [[a_room(newest=0, has_threads=True), a_thread_room(OTHER, 1001)]]
-        past.archives[HOME] = [a_thread_room(THREAD, 1002)]
-        past.said[THREAD] += from_history(said(1002))
+        refused = ChannelRejected(Refusal.FORBIDDEN, "403")
+        past = a_past(*from_history(said(1001), said(1002), said(1003)), page_size=2)
         past.now = NOON
-        await cut_off(heard, past, OTHER, marked(HOME))
-        listed = (await marks(heard))[HOME].listed_to
+        past.errors_after[THREAD] = (pages, refused)
         async with Life(heard, past).lived() as life:
-            past.close(OTHER).set()
             life.backfill.connected()
             await life.finished()
-            assert await life.asked() == ["1002"]
-        of_archive = [since for place, since in past.asked if place == f"archive of {HOME}"]
-        assert of_archive == ["880", listed]
-        assert past.reads[THREAD] == 1
+            assert len(await life.asked()) == 2 * pages
+        del past.errors_after[THREAD]
+        async with Life(heard, past).lived() as life:
+            life.backfill.connected()
+            await life.finished()
+            assert await life.asked() == ["1001", "1002", "1003"]
+
+    async def test_a_long_place_is_read_on_from_the_page_that_was_committed(
+        self, heard: Database
+    ) -> None:
+        past = a_past(*from_history(*(said(1001 + n) for n in range(6))), page_size=2)
+        past.now = NOON
+        past.errors_after[THREAD] = (1, Transient("not now"))
+        began: list[str] = []
+        for _ in range(3):
+            async with Life(heard, past).lived() as life:
+                life.backfill.connected()
+                # The second page is asked for when the first is committed.
+                await past.is_asked(THREAD, 2)
+            began.append(past.asked[0][1])
+            past.reads.clear()
+            past.asked.clear()
+        assert began == ["880", "1002", "1004"]
+
+    async def test_a_clock_that_is_set_right_meanwhile_marks_nothing_in_the_future(
+        self, heard: Database
+    ) -> None:
+        past = a_past(*from_history(said(1001), said(1002, OTHER)))
+        past.now = PlatformId("90000")
+        past.set_right[THREAD] = NOON
+        await cut_off(heard, past, OTHER, marked(THREAD))
+        assert await marks(heard) == {THREAD: past.earlier(NOON, timedelta(seconds=10))}
+
+    async def test_what_an_earlier_life_took_in_is_of_a_past_absence_when_all_is_read(
+        self, heard: Database
+    ) -> None:
+        first = [said(1101 + n) for n in range(40)]
+        past = a_past(*from_history(*first, said(1050, OTHER)))
+        past.now = NOON
+        await cut_off(heard, past, OTHER, marked(THREAD))
+        again = a_past(*from_history(*first, said(1050, OTHER)))
+        again.now = NOON
+        async with Life(heard, again).lived() as life:
+            life.backfill.connected()
+            await life.finished()
+            assert await life.mark() == "1140"
+        more = a_past(*from_history(*first, *(said(6001 + n) for n in range(20))))
+        async with Life(heard, more).lived() as life:
+            life.backfill.connected()
+            await life.finished()
+            assert await life.reason(6020) == "caught_up"
 
     async def test_and_another_connection_reads_all_of_it(self, heard: Database) -> None:
         past = a_past(*from_history(said(1001)))

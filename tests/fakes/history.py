@@ -32,11 +32,13 @@ class StoredHistory:
         self.reads: Counter[str] = Counter()
         #: Each read in its order: the place, and the moment from which on it was asked for.
         self.asked: list[tuple[str, str]] = []
-        #: Places of which something cannot be understood.
-        self.unreadable: set[str] = set()
         #: When each read began, by the loop's clock.
         self.read_at: list[float] = []
         self.errors: dict[str, list[OpenabError]] = defaultdict(list)
+        #: By place: after how many reads each further one raises this.
+        self.errors_after: dict[str, tuple[int, OpenabError]] = {}
+        #: By place: what the network's clock tells from its next answer on.
+        self.set_right: dict[str, PlatformId] = {}
         self._gates: dict[str, asyncio.Event] = {}
         self._asked = asyncio.Event()
         self.now = PlatformId("5000")
@@ -78,7 +80,7 @@ class StoredHistory:
         some = sorted(behind, key=lambda one: snowflake(one.message_id))[: self.page_size]
         is_full = len(some) == self.page_size
         after_that = some[-1].message_id if is_full else None
-        return Page(some, after_that, is_whole=place not in self.unreadable)
+        return Page(some, after_that)
 
     async def _read(self, place: str, since: PlatformId) -> None:
         self.asked.append((place, since))
@@ -89,6 +91,10 @@ class StoredHistory:
             await self._gates[place].wait()
         if self.errors[place]:
             raise self.errors[place].pop(0)
+        count, error = self.errors_after.get(place, (0, None))
+        if error is not None and self.reads[place] > count:
+            raise error
+        self.now = self.set_right.pop(place, self.now)
 
     def newest(self) -> PlatformId:
         return self.now

@@ -10,7 +10,7 @@ from openab.channels.discord import client as client_module
 from openab.channels.discord import events as events_module
 from openab.channels.discord import history as history_module
 from openab.channels.discord.history import DiscordHistory
-from openab.channels.discord.inbound import DISCORD, inbound_message
+from openab.channels.discord.inbound import DISCORD
 from openab.channels.discord.threads import fetch_channel
 from openab.domain.ids import AccountId, ConversationRef, PlatformId
 from openab.domain.message import AuthorKind, InboundMessage, Place
@@ -84,30 +84,6 @@ async def test_a_page_is_read_as_if_it_were_heard() -> None:
     edited, own = page.messages[-2:]
     assert (edited.edited, edited.author.kind) == (True, AuthorKind.BOT)
     assert (own.silent, own.author.kind) == (True, AuthorKind.SELF)
-
-
-async def test_a_page_tells_that_something_in_it_could_not_be_understood(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    understood = inbound_message
-
-    def half_understood(raw: Any, *given: Any, **named: Any) -> InboundMessage | None:
-        if raw["content"] == "nonsense":
-            raise KeyError("author")
-        return understood(raw, *given, **named)
-
-    monkeypatch.setattr(history_module, "inbound_message", half_understood)
-    async with LoopbackDiscord() as discord:
-        bot, ann = discord.add_bot("sol"), discord.add_person("ann")
-        home = discord.add_channel("general")
-        whole = await ann.say(home.id, "sense")
-        async with listening(discord, bot) as listener:
-            history = listener.client.history
-            before = await history.page(a_room(bot, home), after=NOTHING, seconds=SECONDS)
-            await ann.say(home.id, "nonsense")
-            page = await history.page(a_room(bot, home), after=NOTHING, seconds=SECONDS)
-    assert (before.is_whole, page.is_whole) == (True, False)
-    assert [one.message_id for one in page.messages] == [whole.id]
 
 
 async def test_a_long_history_is_read_from_its_beginning_page_by_page() -> None:

@@ -56,8 +56,6 @@ class DiscordHistory:
         self._on_lost = on_lost
         self._servers_seconds = servers_seconds
         self._wall = wall
-        #: How many messages could not be understood.
-        self._lost = 0
         self._missing: set[str] = set()
         #: The rooms of each server that was told since the connection began, by their ids.
         self._told: dict[str, dict[PlatformId, Room]] = {}
@@ -181,11 +179,9 @@ class DiscordHistory:
             room.place, room.ref.parent_conversation_id
         )
         roles = self.roles_of(self._guild_of.get(channel))
-        lost = self._lost
         read = [self._message(raw, facts, roles) for raw in reversed(found)]
         messages = sorted((one for one in read if one), key=lambda one: int(one.message_id))
-        following = _greatest(found, after) if len(found) >= _PAGE else None
-        return Page(messages, following, is_whole=self._lost == lost)
+        return Page(messages, _greatest(found, after) if len(found) >= _PAGE else None)
 
     def _message(
         self, raw: Any, facts: PlaceFacts, roles: frozenset[PlatformId]
@@ -197,7 +193,6 @@ class DiscordHistory:
         except MISSHAPEN:
             message = raw.get("id") if isinstance(raw, Mapping) else None
             log.exception("history_message_unreadable", message_id=str(message))
-            self._lost += 1
             self._on_lost()
             return None
 

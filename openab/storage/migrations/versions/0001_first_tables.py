@@ -476,8 +476,7 @@ def upgrade() -> None:
         sa.Column("channel", sa.String(length=32), nullable=False),
         sa.Column("account", sa.String(length=32), nullable=False),
         sa.Column("conversation_id", sa.String(length=32), nullable=False),
-        sa.Column("read_to", sa.String(length=32), nullable=True),
-        sa.Column("listed_to", sa.String(length=32), nullable=True),
+        sa.Column("read_to", sa.String(length=32), nullable=False),
         sa.PrimaryKeyConstraint(
             "channel", "account", "conversation_id", name=op.f("pk_history_marks")
         ),
