@@ -148,8 +148,13 @@ class HistoryReader:
                     group.create_task(self._room(room), name="backfill-room")
             if parent is not None and parent.has_threads:
                 known = {room.ref.conversation_id for room in threads}
-                for room in await self._archived(parent, known):
-                    group.create_task(self._room(room), name="backfill-room")
+                # A task like those of rooms, or the lists would stand in front of all of them.
+                group.create_task(self._archive_of(parent, known), name="backfill-archive")
+
+    async def _archive_of(self, parent: Room, known: set[PlatformId]) -> None:
+        async with asyncio.TaskGroup() as group:
+            for room in await self._archived(parent, known):
+                group.create_task(self._room(room), name="backfill-room")
 
     async def _archived(self, parent: Room, known: set[PlatformId]) -> list[Room]:
         """The archived threads of a place that have something new; they wait from now on."""

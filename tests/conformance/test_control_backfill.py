@@ -704,6 +704,19 @@ class TestAnEndInTheMiddle:
             await life.finished()
             assert await life.asked() == ["1001", "1002", "1003"]
 
+    async def test_what_has_something_new_comes_before_lists_of_archived_threads(
+        self, heard: Database
+    ) -> None:
+        """There may be many of these, in each life anew."""
+        past = a_past(*from_history(said(1001, OTHER)))
+        quiet = a_room(newest=0, has_threads=True)
+        orphan = Room(a_ref(OTHER, "78"), Place.THREAD, PlatformId("1001"))
+        past.servers = [[quiet, orphan]]
+        async with Life(heard, past).lived() as life:
+            life.backfill.connected()
+            await life.finished()
+        assert [place for place, _ in past.asked] == [OTHER, f"archive of {HOME}"]
+
     async def test_a_long_place_is_read_on_from_the_page_that_was_committed(
         self, heard: Database
     ) -> None:
